@@ -48,6 +48,10 @@ class LeakedTracerError(JujuError):
     """The user's function: it reads or returns a tracer of a transformation that has ended."""
 
 
+class PrimitiveError(JujuError):
+    """The author's `juju.Primitive`: its lowering rule fails, or its rules disagree about the results."""
+
+
 class ToolchainError(JujuError):
     """The environment: `mojo` or MAX is missing, or outside the tested range of versions."""
 
