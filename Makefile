@@ -82,7 +82,7 @@ $(VENV)/bin/python:
 		echo "error: no virtual environment could be made; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 
 $(VENV)/.juju: pyproject.toml | $(VENV)/bin/python
-	@echo "installing juju with JAX, Mojo and MAX from PyPI (some 600 MB to download the first time)"
+	@echo "installing juju with JAX, Mojo and MAX from PyPI (some 500 MB to download the first time)"
 	@$(PY) -m pip install --disable-pip-version-check -e .
 	@touch $@
 
