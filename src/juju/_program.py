@@ -123,6 +123,12 @@ class _NotCanonical(Exception):
     pass
 
 
+def no_sharding(x: Any) -> bool:
+    """True for None and for the sharding over an empty mesh that gradients carry."""
+    mesh = getattr(x, "mesh", None)
+    return x is None or (mesh is not None and not mesh.axis_names)
+
+
 def _canonical(x: Any) -> str:
     if x is None or isinstance(x, (bool, int, float, str, bytes)):
         return repr(x)
@@ -134,6 +140,8 @@ def _canonical(x: Any) -> str:
         return f"{type(x).__name__}.{x.name}"
     if isinstance(x, (tuple, list)):
         return "(" + ",".join(_canonical(v) for v in x) + ")"
+    if no_sharding(x):
+        return "None"
     if isinstance(x, Mapping):
         return "{" + ",".join(f"{k}={_canonical(v)}" for k, v in sorted(x.items())) + "}"
     raise _NotCanonical
@@ -192,11 +200,9 @@ def flatten(closed: Any, name: str) -> Program:
     constants: dict[int, tuple[Value, Any]] = {}
 
     def constant(x: Any) -> Atom:
-        if np.ndim(x) == 0 and not isinstance(x, jax.core.Tracer) and not jax.dtypes.issubdtype(
-            getattr(x, "dtype", np.float32), jax.dtypes.extended
-        ):
-            array = np.asarray(x)
-            return Scalar(array.dtype.type(array[()]) if array.dtype != bool else np.bool_(array[()]))
+        extended = jax.dtypes.issubdtype(getattr(x, "dtype", np.float32), jax.dtypes.extended)
+        if np.ndim(x) == 0 and not isinstance(x, jax.core.Tracer) and not extended:
+            return Scalar(np.asarray(x)[()])
         if id(x) not in constants:
             constants[id(x)] = (Value(jax.typeof(x)), x)
         return constants[id(x)][0]

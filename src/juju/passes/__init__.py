@@ -1,0 +1,35 @@
+"""Passes over the dialect, one a file; the file name is the pass name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
+from xdsl.transforms.dead_code_elimination import DeadCodeElimination
+
+from juju.dialect import make_context
+from juju.passes.flatten import FlattenPass
+from juju.passes.fuse import FusePass
+from juju.passes.outline_kernels import OutlineKernelsPass
+
+PASSES: dict[str, type[ModulePass]] = {
+    cls.name: cls
+    for cls in (CommonSubexpressionElimination, DeadCodeElimination, FlattenPass, FusePass, OutlineKernelsPass)
+}
+"""Every pass `juju-opt` knows, by name."""
+
+PIPELINE = ("cse", "juju-flatten", "juju-fuse", "cse", "dce", "juju-outline-kernels")
+"""What a function goes through between its rules and its Mojo text."""
+
+
+def run_pipeline(module: ModuleOp, *, after: Callable[[str, ModuleOp], None] | None = None) -> None:
+    """Runs `PIPELINE` in place; `after(name, module)` is called behind each pass. The result is verified."""
+    ctx = make_context()
+    for name in PIPELINE:
+        PASSES[name]().apply(ctx, module)
+        if after is not None:
+            after(name, module)
+    module.verify()

@@ -1,0 +1,85 @@
+"""What every generated kernel is written in: argument words, loads and stores with tails, and the sweep over points.
+
+A kernel is one C function `(args, lo, hi) -> status`. `args` holds 64-bit words: the addresses of all buffers, then
+sizes. A kernel computes the points `lo ..< hi` of its launch and may run on several threads with disjoint ranges.
+"""
+
+from std.sys import simd_width_of
+from std.sys.intrinsics import masked_load, masked_store
+from std.math import iota
+from std.memory import bitcast
+
+comptime Args = Pointer[Int64, MutAnyOrigin]
+comptime LANES = simd_width_of[DType.float32]()
+"""float32 lanes of one machine register; widths in generated code are multiples of it."""
+
+
+@always_inline
+def array[dt: DType](args: Args, k: Int) -> Pointer[Scalar[dt], MutAnyOrigin]:
+    """The k-th argument word as the address of an array."""
+    return args.unsafe_bitcast[Pointer[Scalar[dt], MutAnyOrigin]]()[unsafe_offset=k]
+
+
+@always_inline
+def size(args: Args, k: Int) -> Int:
+    """The k-th argument word as a number."""
+    return Int(args[unsafe_offset=k])
+
+
+@always_inline
+def load[
+    dt: DType, //, w: SIMDLength, tail: Bool = False
+](p: Pointer[Scalar[dt], MutAnyOrigin], i: Int, stop: Int) -> SIMD[dt, w]:
+    """Elements `i ..< i + w`; with `tail` those at `stop` and beyond are not read and come as 0."""
+    comptime if tail:
+        var live = (iota[DType.int64, w]() + Int64(i)).lt(Int64(stop))
+        return masked_load[w](p.unsafe_offset(i), live, SIMD[dt, w](0))
+    else:
+        return p.unsafe_load[width=w](i)
+
+
+@always_inline
+def store[
+    dt: DType, w: SIMDLength, //, tail: Bool = False
+](p: Pointer[Scalar[dt], MutAnyOrigin], i: Int, value: SIMD[dt, w], stop: Int):
+    """Writes elements `i ..< i + w`; with `tail` those at `stop` and beyond are not written."""
+    comptime if tail:
+        var live = (iota[DType.int64, w]() + Int64(i)).lt(Int64(stop))
+        masked_store[w](value, p.unsafe_offset(i), live)
+    else:
+        p.unsafe_store(i, value)
+
+
+@always_inline
+def sweep[
+    Body: def[w: SIMDLength, tail: Bool](Int, Int) -> None, //, width: SIMDLength
+](body: Body, start: Int, stop: Int):
+    """Calls `body[width, False](i, stop)` on whole blocks and `body[LANES, True]` on what is left."""
+    var i = start
+    while i + Int(width) <= stop:
+        body[width, False](i, stop)
+        i += Int(width)
+    while i < stop:
+        body[LANES, True](i, stop)
+        i += LANES
+
+
+@always_inline
+def splat[w: SIMDLength, dt: DType, //](x: SIMD[dt, 1]) -> SIMD[dt, w]:
+    """A value that is the same at every point, in every lane."""
+    comptime if dt == DType.bool:
+        return rebind[SIMD[dt, w]](SIMD[DType.bool, w](fill=Bool(x)))
+    else:
+        return SIMD[dt, w](x)
+
+
+@always_inline
+def round_to[dt: DType, w: SIMDLength, //](x: SIMD[DType.float32, w]) -> SIMD[DType.float32, w]:
+    """The nearest value of a 16-bit float type; JAX rounds after every operation on one."""
+    return x.cast[dt]().cast[DType.float32]()
+
+
+@always_inline
+def padded(n: Int) -> Int:
+    """The points a nest of `n` takes in a launch of several: a multiple of 64, so that chunks start aligned."""
+    return (n + 63) & ~63

@@ -1,0 +1,194 @@
+"""From a traced function to a plan: rules, passes, text, buffers and launches."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from juju._resources import PACKAGE, resource_dir
+from juju._trace import Traced
+from juju.plan import ABI_VERSION, Buffer, CustomCall, Kernel, Launch, Plan
+
+
+@cache
+def compiler_digest() -> str:
+    """A hash of everything that turns a program into text, so that stored plans of another juju are not used."""
+    sources = [PACKAGE / name for name in ("_lower.py", "_program.py", "plan.py")]
+    for folder in ("dialect", "rules", "passes", "mojo"):
+        sources += sorted((PACKAGE / folder).glob("*.py"))
+    sources += sorted(resource_dir("templates").glob("*.j2"))
+    sources += sorted(resource_dir("kernels").glob("juju_*/**/*.mojo"))
+    digest = hashlib.sha256(f"abi {ABI_VERSION}".encode())
+    for path in sources:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def plan_digest(traced: Traced) -> str | None:
+    """The name of a function's plan in the store, or None if it must not be stored."""
+    return traced.program.digest(f"{compiler_digest()} {traced.name}")
+
+
+@dataclass
+class Lowering:
+    """A module on its way, with the text after each pass where that was asked for."""
+
+    module: Any
+    customs: tuple[tuple[Any, dict[str, Any]], ...]
+    stages: dict[str, str] = field(default_factory=dict)
+
+
+def lower(traced: Traced, *, keep_stages: bool = False) -> Lowering:
+    """Rules and passes. Raises `UnsupportedPrimitive`."""
+    from juju.dialect import print_text
+    from juju.passes import run_pipeline
+    from juju.rules import lower_program
+
+    lowered = lower_program(traced.program)
+    result = Lowering(lowered.module, lowered.customs)
+    if keep_stages:
+        result.stages["import"] = print_text(lowered.module)
+    run_pipeline(
+        lowered.module,
+        after=(lambda name, module: result.stages.update({name: print_text(module)})) if keep_stages else None,
+    )
+    return result
+
+
+def make_plan(traced: Traced, lowering: Lowering) -> Plan:
+    """Buffers, kernels and launches of a module that has been through the passes."""
+    return _PlanBuilder(traced, lowering).build()
+
+
+class _PlanBuilder:
+    def __init__(self, traced: Traced, lowering: Lowering) -> None:
+        from xdsl.dialects.func import FuncOp
+
+        self.traced = traced
+        self.lowering = lowering
+        function = next(op for op in lowering.module.ops if isinstance(op, FuncOp))
+        self.block = function.body.block
+        self.buffers: list[Buffer] = []
+        self.of_value: dict[Any, int] = {}
+        self.kernels: list[Kernel] = []
+        self.steps: list[Launch | CustomCall] = []
+
+    def build(self) -> Plan:
+        from juju.dialect.ops import CustomOp, KernelOp
+        from juju.passes.flatten import root_of
+
+        operands = len(self.traced.program.operands)
+        for n, arg in enumerate(self.block.args):
+            kind, index = ("operand", n) if n < operands else ("constant", n - operands)
+            self._buffer(arg, kind, index)
+        returned = list(self.block.last_op.operands)
+        made = list(dict.fromkeys(root_of(v) for v in returned if root_of(v) not in self.of_value))
+        for n, value in enumerate(made):
+            self._buffer(value, "result", n)
+        for op in self.block.ops:
+            if isinstance(op, KernelOp):
+                self._launch(op)
+            elif isinstance(op, CustomOp):
+                self._custom(op)
+        results = tuple(self._view(v) for v in returned)
+        return Plan(self.traced.name, tuple(self.kernels), tuple(self.buffers), tuple(self.steps), results)
+
+    def _buffer(self, value: Any, kind: Any, index: int) -> int:
+        from juju.dialect.types import DTYPES, element_of, shape_of
+
+        self.of_value[value] = len(self.buffers)
+        self.buffers.append(Buffer(kind, index, shape_of(value.type), DTYPES[element_of(value.type)]))
+        return self.of_value[value]
+
+    def _view(self, value: Any) -> int:
+        """The buffer of a returned value; a reshaped operand or result is another view of the same memory."""
+        from juju.passes.flatten import root_of
+
+        return self.of_value[root_of(value)]
+
+    def _lookup(self, value: Any) -> int:
+        from juju.passes.flatten import root_of
+
+        root = root_of(value)
+        if root not in self.of_value:
+            scratch = sum(b.kind == "scratch" for b in self.buffers)
+            self._buffer(root, "scratch", scratch)
+        return self.of_value[root]
+
+    def _custom(self, op: Any) -> None:
+        primitive, params = self.lowering.customs[op.index.value.data]
+        ins = tuple(self._lookup(v) for v in op.ins)
+        self.steps.append(CustomCall(primitive, params, ins, tuple(self._lookup(v) for v in op.outs)))
+
+    def _launch(self, op: Any) -> None:
+        from juju.mojo.render import render_kernel
+
+        outer = dict(zip(op.body.block.args, op.ins, strict=True))
+        outer.update(zip([r for nest in op.nests() for r in nest.outs], op.outs, strict=True))
+        nests = op.nests()
+        if not any(math.prod(self._shape(r)) for nest in nests for r in nest.outs):
+            return
+        rendered = render_kernel(op, title=_title(self.traced, op))
+        buffers: list[int] = []
+        reads: set[int] = set()
+        for nest in nests:
+            read = [self._lookup(outer[v]) for v in nest.ins]
+            reads.update(read)
+            buffers += [*read, *(self._lookup(outer[r]) for r in nest.outs)]
+        sizes = [nest.space[0] if nest.space else 1 for nest in nests]
+        extent = max(1, sizes[0] if len(sizes) == 1 else sum(-(-n // 64) * 64 for n in sizes))
+        loops = [n if nest.space else 0 for n, nest in zip(sizes, nests, strict=True)]
+        self.steps.append(
+            Launch(
+                kernel=self._kernel(op.sym_name.data, rendered),
+                buffers=tuple(buffers),
+                sizes=tuple(sizes),
+                extent=extent,
+                cost=rendered.cost,
+                bytes=sum(n * b for n, b in zip(loops, rendered.bytes, strict=True)),
+                flops=int(sum(n * f for n, f in zip(loops, rendered.flops, strict=True))),
+                name=op.sym_name.data,
+                reads=len(reads),
+            )
+        )
+
+    def _shape(self, value: Any) -> tuple[int, ...]:
+        from juju.dialect.types import shape_of
+
+        return shape_of(value.type)
+
+    def _kernel(self, name: str, rendered: Any) -> int:
+        from juju.build import kernel_key
+        from juju.mojo.render import SYMBOL
+
+        key = kernel_key(rendered.canonical, rendered.imports)
+        for n, kernel in enumerate(self.kernels):
+            if kernel.key == key:
+                return n
+        symbol = f"{name or 'kernel'}_{key[:16]}"
+        text = rendered.text.replace(SYMBOL, symbol)
+        self.kernels.append(Kernel(name, symbol, key, text, rendered.imports, rendered.lines))
+        return len(self.kernels) - 1
+
+
+def _title(traced: Traced, op: Any) -> list[str]:
+    """The comment on top of a kernel's text."""
+    from juju.mojo.body import short_path
+    from juju.mojo.render import kernel_place
+
+    place = kernel_place(op)
+    where = f", from {short_path(place[0])}:{place[1]}" if place else ""
+    nests = op.nests()
+    reads = len({v for nest in nests for v in nest.ins})
+    writes = sum(len(nest.outs) for nest in nests)
+    return [
+        f"{traced.name}{where}. Written by juju; edit a copy.",
+        f"{_count(reads, 'array')} in, {_count(writes, 'array')} out, {_count(len(nests), 'nest')}.",
+    ]
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

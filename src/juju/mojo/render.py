@@ -1,0 +1,162 @@
+"""Kernels of the dialect to Mojo text: one file with one exported function each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from juju._resources import resource_dir
+from juju.dialect._xdsl import location_of
+from juju.dialect.ops import KernelOp, NestOp
+from juju.dialect.table import TABLE
+from juju.mojo import spelling
+from juju.mojo.body import BodyWriter, Line, NestText, short_path
+from juju.plan import SourceLine
+
+FUNCTIONS = frozenset(f for row in TABLE for f in row.functions) | {"bitcast"}
+"""Every function a body may call; no variable takes their names."""
+
+_MARK = "\0"
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A kernel's text with a placeholder for its symbol, and what the plan needs to know about it."""
+
+    text: str
+    canonical: str
+    lines: tuple[SourceLine, ...]
+    imports: tuple[str, ...]
+    cost: float
+    flops: tuple[float, ...]
+    bytes: tuple[int, ...]
+
+
+SYMBOL = "__juju_symbol__"
+"""Stands in the text until the key, and with it the symbol, is known."""
+
+
+def render_kernel(kernel: KernelOp, *, title: Sequence[str] = ()) -> Rendered:
+    """The text of a kernel, readable and canonical. Canonical text holds no name and no line of the user's."""
+    readable, lines = _render(kernel, readable=True, title=title)
+    canonical, _ = _render(kernel, readable=False, title=())
+    nests = [_write(nest, readable=False) for nest in kernel.nests()]
+    imports = ("juju_kernel", "juju_math") if any(_math(n) for n in nests) else ("juju_kernel",)
+    return Rendered(
+        readable,
+        canonical,
+        lines,
+        imports,
+        max((n.cost for n in nests), default=0.0),
+        tuple(n.flops for n in nests),
+        tuple(n.bytes for n in nests),
+    )
+
+
+@cache
+def environment() -> Environment:
+    """Jinja's environment over `templates/`."""
+    return Environment(
+        loader=FileSystemLoader(resource_dir("templates")),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701  Mojo text, not HTML
+    )
+
+
+def _write(nest: NestOp, *, readable: bool) -> NestText:
+    return BodyWriter(nest, readable=readable, functions=FUNCTIONS).write()
+
+
+def _math(nest: NestText) -> bool:
+    return any(f not in spelling.STD_FUNCTIONS for f in nest.functions)
+
+
+def _render(kernel: KernelOp, *, readable: bool, title: Sequence[str]) -> tuple[str, tuple[SourceLine, ...]]:
+    written = [_write(nest, readable=readable) for nest in kernel.nests()]
+    distinct: dict[str, int] = {}
+    chosen: list[NestText] = []
+    calls = []
+    first, size = 0, sum(n.buffers for n in written)
+    for op, nest in zip(kernel.nests(), written, strict=True):
+        text = nest.canonical()
+        if text not in distinct:
+            distinct[text] = len(chosen)
+            chosen.append(nest)
+        calls.append({"nest": distinct[text], "first": first, "size": size})
+        first += nest.buffers
+        size += 1
+    sources: list[tuple[str, int]] = []
+    helpers = {"Args"}
+    functions: dict[str, set[str]] = {}
+    for nest in chosen:
+        helpers |= nest.helpers | ({"sweep", "size"} if nest.has_loop else set())
+        helpers |= {"LANES"} if nest.has_loop else set()
+        for f in nest.functions:
+            functions.setdefault(spelling.STD_FUNCTIONS.get(f, "juju_math"), set()).add(f)
+    if len(calls) > 1:
+        helpers |= {"padded", "size"}
+    functions["juju_kernel"] = helpers
+    template = environment().get_template("kernel.mojo.j2")
+    text = template.render(
+        header=[spelling.string(t) for t in title],
+        imports=[(m, sorted(f)) for m, f in sorted(functions.items())],
+        symbol=SYMBOL,
+        nests=[_shown(nest, readable, sources) for nest in chosen],
+        calls=calls,
+    )
+    text = text.lstrip("\n")
+    return _unmark(text, sources)
+
+
+def _shown(nest: NestText, readable: bool, sources: list[tuple[str, int]]) -> dict:
+    """The nest for the template: texts with marks that find the user's lines again, comments where they change."""
+
+    def show(lines: list[Line]) -> list[str]:
+        shown: list[str] = []
+        last: tuple[str, int] | None = None
+        for line in lines:
+            if not readable or line.source is None:
+                shown.append(line.text)
+                continue
+            comment = ""
+            if line.source != last:
+                comment = f"  # {spelling.string(short_path(line.source[0]))}:{line.source[1]}"
+                last = line.source
+            sources.append(line.source)
+            shown.append(f"{line.text}{comment}{_MARK}{len(sources) - 1}{_MARK}")
+        return shown
+
+    return {
+        "pointers": show(nest.pointers),
+        "prologue": show(nest.prologue),
+        "uniform_stores": show(nest.uniform_stores),
+        "aliases": show(nest.aliases),
+        "body": show(nest.body),
+        "has_loop": nest.has_loop,
+        "width": nest.width,
+        "buffers": nest.buffers,
+    }
+
+
+def _unmark(text: str, sources: Sequence[tuple[str, int]]) -> tuple[str, tuple[SourceLine, ...]]:
+    lines = []
+    found = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if _MARK in line:
+            line, index, _ = line.split(_MARK)
+            found.append(SourceLine(number, *sources[int(index)]))
+        lines.append(line)
+    return "\n".join(lines), tuple(found)
+
+
+def kernel_place(kernel: KernelOp) -> tuple[str, int] | None:
+    """The first user's line a kernel computes."""
+    for nest in kernel.nests():
+        for op in nest.body.block.ops:
+            if (place := location_of(op)) is not None:
+                return place
+    return None

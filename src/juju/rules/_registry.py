@@ -1,0 +1,146 @@
+"""How a JAX primitive finds its rule, and what a rule is given."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, LocationAttr
+from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.ir.affine import AffineMap
+
+from juju._program import Equation, Scalar, no_sharding
+from juju.dialect._xdsl import UNKNOWN, identity_map, new_op, uniform_map
+from juju.dialect.ops import ConstOp, YieldOp, make_nest
+from juju.dialect.types import ELEMENT_TYPES, kind_of, shape_of, tensor_type
+
+Operand = SSAValue | Scalar
+"""What a rule reads: a tensor of the dialect, or a rank-0 constant."""
+
+
+class Unsupported(Exception):
+    """Raised by a rule: the primitive is known, but not with these types or parameters. Says why and what to do."""
+
+
+@dataclass
+class RuleContext:
+    """Where a rule builds: a block, the location of its equation, and the equation's avals."""
+
+    block: Block
+    equation: Equation
+    location: LocationAttr
+    customs: list[tuple[Any, dict[str, Any]]] = field(default_factory=list)
+
+    def in_shape(self, n: int) -> tuple[int, ...]:
+        atom = self.equation.inputs[n]
+        return () if isinstance(atom, Scalar) else tuple(atom.aval.shape)
+
+    def out_shape(self, n: int = 0) -> tuple[int, ...]:
+        return tuple(self.equation.outputs[n].aval.shape)
+
+    def out_dtype(self, n: int = 0) -> str:
+        return str(self.equation.outputs[n].aval.dtype)
+
+    def add(self, op: Any) -> Any:
+        """Adds an operation at the end of the block, with the equation's location."""
+        if op.location == UNKNOWN:
+            op.location = self.location
+        self.block.add_op(op)
+        return op
+
+    def pointwise(
+        self,
+        space: Sequence[int],
+        operands: Sequence[Operand],
+        body: Callable[[Block, list[SSAValue]], SSAValue],
+        dtype: str,
+        maps: Sequence[AffineMap] | None = None,
+    ) -> SSAValue:
+        """One nest over `space` with one result; rank-0 operands are read at every point."""
+        rank = len(space)
+        block = Block()
+        scalars: list[SSAValue] = []
+        ins: list[tuple[SSAValue, AffineMap]] = []
+        for n, operand in enumerate(operands):
+            if isinstance(operand, Scalar):
+                scalars.append(add_const(block, operand.value))
+                continue
+            amap = maps[n] if maps is not None else None
+            if amap is None:
+                amap = identity_map(rank) if shape_of(operand.type) else uniform_map(rank)
+            ins.append((operand, amap))
+            scalars.append(block.insert_arg(_element(operand.type), len(block.args)))
+        result = body(block, scalars)
+        block.add_op(new_op(YieldOp, [[result]], location=self.location))
+        for op in block.ops:
+            op.location = self.location
+        nest = make_nest(space, ins, [(tensor_type(tuple(space), dtype), identity_map(rank))], block, self.location)
+        self.add(nest)
+        nest.outs[0].name_hint = _hint(self.equation.primitive)
+        return nest.outs[0]
+
+    def tensor(self, operand: Operand) -> SSAValue:
+        """The operand as a tensor; a constant becomes a nest of rank 0."""
+        if isinstance(operand, Scalar):
+            return self.pointwise((), [operand], lambda _, scalars: scalars[0], operand.dtype)
+        return operand
+
+
+class Rule(NamedTuple):
+    """A registered rule: `apply(context, *operands, **params)` gives one result or a list of them."""
+
+    primitive: str
+    apply: Callable[..., Any]
+    file: str
+    line: int
+    kinds: str
+
+
+RULES: dict[str, Rule] = {}
+"""Rules by JAX's primitive name."""
+
+
+def rule(*primitives: str, kinds: str = "fiub") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Registers a rule for primitives, written as JAX's object names (`"cumsum_p"`), so that one search finds it."""
+
+    def register(apply: Callable[..., Any]) -> Callable[..., Any]:
+        code = inspect.unwrap(apply).__code__
+        for primitive in primitives:
+            name = primitive.removesuffix("_p")
+            RULES[name] = Rule(name, apply, code.co_filename, code.co_firstlineno, kinds)
+        return apply
+
+    return register
+
+
+def require_defaults(primitive: str, **params: Any) -> None:
+    """Raises `Unsupported` for a parameter that is neither None nor an empty sharding."""
+    for name, value in params.items():
+        if not no_sharding(value):
+            raise Unsupported(f"{primitive} with {name}={value} is not supported")
+
+
+def add_const(block: Block, value: np.generic) -> SSAValue:
+    """A `juju.const` with the bits of a NumPy scalar."""
+    element = ELEMENT_TYPES[str(value.dtype)]
+    op = new_op(ConstOp, [], [element], {"value": const_attr(value, element)})
+    block.add_op(op)
+    return op.result
+
+
+def const_attr(value: np.generic, element: Attribute) -> FloatAttr | IntegerAttr:
+    if kind_of(element) == "f":
+        return FloatAttr(float(value), element)  # type: ignore[arg-type]
+    return IntegerAttr(int(value), element)  # type: ignore[arg-type]
+
+
+def _element(ty: Attribute) -> Attribute:
+    return ty.element_type  # type: ignore[attr-defined]
+
+
+def _hint(primitive: str) -> str:
+    return "".join(c if c.isalnum() else "_" for c in primitive)
+

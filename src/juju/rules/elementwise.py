@@ -1,0 +1,154 @@
+"""Rules of the elementwise primitives: all of them read the scalar-op table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import i32
+from xdsl.ir import Block, SSAValue
+
+from juju._program import Scalar
+from juju.dialect._xdsl import new_op
+from juju.dialect.ops import SCALARS, int_params
+from juju.dialect.table import BY_PRIMITIVE, TABLE, Row
+from juju.dialect.types import DTYPES, ELEMENT_TYPES, KIND_NAMES, item_size, kind_of
+from juju.rules._registry import RULES, Operand, Rule, RuleContext, Unsupported, require_defaults, rule
+
+_TABLE_FILE = __import__("juju.dialect.table", fromlist=["table"]).__file__
+_IGNORED = {"accuracy", "out_sharding", "sharding"}
+
+
+def scalar(block: Block, name: str, operands: list[SSAValue], element: Any, params: tuple[int, ...] = ()) -> SSAValue:
+    """Adds one scalar operation of the table to a body."""
+    cls = SCALARS[name]
+    properties = {"params": int_params(params)} if cls.ROW.params else {}
+    groups: list[Any] = [operands[0], operands[1:]] if cls.ROW.form == "select" else list(operands)
+    op = new_op(cls, groups, [element], properties)
+    block.add_op(op)
+    return op.result
+
+
+def _apply_row(row: Row, ctx: RuleContext, operands: tuple[Operand, ...], params: dict[str, Any]) -> SSAValue:
+    extra = {k: v for k, v in params.items() if k not in row.params and k not in _IGNORED}
+    require_defaults(row.primitive_name, **extra)
+    kind = kind_of(ELEMENT_TYPES[_dtype(ctx, 0)])
+    if kind not in row.kinds:
+        takes = ", ".join(KIND_NAMES[k] for k in row.kinds)
+        raise Unsupported(f"{row.primitive_name} takes {takes} operands, not {_dtype(ctx, 0)}")
+    dtype = ctx.out_dtype()
+    values = tuple(int(params[name]) for name in row.params)
+    return ctx.pointwise(
+        ctx.out_shape(),
+        _checked(ctx, operands),
+        lambda block, args: scalar(block, row.name, args, ELEMENT_TYPES[dtype], values),
+        dtype,
+    )
+
+
+def _checked(ctx: RuleContext, operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
+    """Operands must have the result's shape or rank 0."""
+    shape = ctx.out_shape()
+    for n in range(len(operands)):
+        if ctx.in_shape(n) not in ((), shape):
+            raise Unsupported(
+                f"an operand of shape {ctx.in_shape(n)} beside a result of shape {shape}: juju broadcasts only scalars "
+                "so far. Bring the operands to one shape first"
+            )
+    return operands
+
+
+def _dtype(ctx: RuleContext, n: int) -> str:
+    atom = ctx.equation.inputs[n]
+    return atom.dtype if isinstance(atom, Scalar) else str(atom.aval.dtype)
+
+
+def _register_table() -> None:
+    lines = open(_TABLE_FILE).read().splitlines()
+    for row in TABLE:
+        if row.form in ("convert", "select") or row.primitive == "round_p":
+            continue
+        line = next(n for n, text in enumerate(lines, 1) if f'"{row.primitive}"' in text)
+
+        def apply(ctx: RuleContext, *operands: Operand, row: Row = row, **params: Any) -> SSAValue:
+            return _apply_row(row, ctx, operands, params)
+
+        RULES[row.primitive_name] = Rule(row.primitive_name, apply, _TABLE_FILE, line, row.kinds)
+
+
+_register_table()
+
+
+@rule("round_p", kinds="f")
+def _round_rule(ctx: RuleContext, x: Operand, *, rounding_method: Any, **params: Any) -> SSAValue:
+    """Half away from zero (0) or half to even (1)."""
+    name = "round_half_away" if int(rounding_method) == 0 else "round_half_even"
+    require_defaults("round", **params)
+    dtype = ctx.out_dtype()
+    return ctx.pointwise(
+        ctx.out_shape(), [x], lambda block, args: scalar(block, name, args, ELEMENT_TYPES[dtype]), dtype
+    )
+
+
+@rule("select_n_p")
+def _select_n_rule(ctx: RuleContext, which: Operand, *cases: Operand) -> SSAValue:
+    """`cases[which]`; the selector may be a scalar, bool or int32."""
+    dtype = ctx.out_dtype()
+    element = ELEMENT_TYPES[dtype]
+    if _dtype(ctx, 0) not in ("bool", "int32"):
+        raise Unsupported(f"select_n by {_dtype(ctx, 0)}")
+    operands = _checked(ctx, (which, *cases))
+    if len(cases) == 1:
+        return ctx.pointwise(ctx.out_shape(), operands, lambda _, args: args[1], dtype)
+    return ctx.pointwise(
+        ctx.out_shape(), operands, lambda block, args: scalar(block, "select", args, element), dtype
+    )
+
+
+@rule("convert_element_type_p")
+def _convert_element_type_rule(ctx: RuleContext, x: Operand, *, new_dtype: Any, weak_type: Any = False, **params: Any):
+    """Float to integer saturates with NaN to 0, anything to bool is `x != 0`; equal dtypes are the identity."""
+    require_defaults("convert_element_type", **params)
+    before, after = _dtype(ctx, 0), ctx.out_dtype()
+    if before == after:
+        return x
+    if isinstance(x, Scalar) and before in ELEMENT_TYPES:
+        return _constant_convert(x, after) or _convert(ctx, x, after)
+    return _convert(ctx, x, after)
+
+
+def _convert(ctx: RuleContext, x: Operand, after: str) -> SSAValue:
+    return ctx.pointwise(
+        ctx.out_shape(), [x], lambda block, args: scalar(block, "convert", args, ELEMENT_TYPES[after]), after
+    )
+
+
+def _constant_convert(x: Scalar, after: str) -> Scalar | None:
+    """Folds conversions of constants that are exact in every library: small integers and bools to numbers."""
+    if after == "bool" or np.asarray(x.value).dtype.kind not in "iub" or abs(int(x.value)) > 127 or int(x.value) < 0:
+        return None
+    return Scalar(np.asarray(x.value).astype(after)[()])
+
+
+@rule("bitcast_convert_type_p")
+def _bitcast_convert_type_rule(ctx: RuleContext, x: Operand, *, new_dtype: Any) -> SSAValue | Operand:
+    """The same bits under another dtype of the same width."""
+    before, after = _dtype(ctx, 0), ctx.out_dtype()
+    if item_size(ELEMENT_TYPES[before]) != item_size(ELEMENT_TYPES[after]):
+        raise Unsupported(
+            f"bitcast_convert_type from {before} to {after} changes the number of elements, which juju does not do yet"
+        )
+    if "bool" in (before, after) and before != after:
+        raise Unsupported(f"bitcast_convert_type from {before} to {after}")
+    if before == after:
+        return x
+    element = ELEMENT_TYPES[after]
+    return ctx.pointwise(ctx.out_shape(), [x], lambda block, args: scalar(block, "bitcast", args, element), after)
+
+
+def row_for(primitive: str) -> Row | None:
+    """The table row behind a primitive, for listings."""
+    return BY_PRIMITIVE.get(primitive)
+
+
+__all__ = ["DTYPES", "i32", "row_for", "scalar"]
