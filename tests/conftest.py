@@ -1,7 +1,7 @@
 """What all tests share: the cache they use, hypothesis profiles, and a last line that hides nothing.
 
-Tests compile into the user's normal store, or into JUJU_CACHE_DIR if that is set, so a second run compiles little. A test
-about the store itself makes its own (`tmp_path`), and never touches the normal one.
+Tests compile into the user's normal store, or into JUJU_CACHE_DIR if that is set, so a second run compiles little. A
+test about the store itself makes its own (`tmp_path`), and never touches the normal one.
 """
 
 from __future__ import annotations

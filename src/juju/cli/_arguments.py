@@ -20,7 +20,7 @@ DEFAULT_SIZE = 128
 
 BAD_ARGS = (
     "--args {text!r}: {why}; write one shape for each argument, as in 'f32[1024], f32[]', 'i32[8], 2.0' or "
-    "'{{\"w\": f32[3, 4], \"b\": f32[4]}}, x=f32[8, 3]'"
+    '\'{{"w": f32[3, 4], "b": f32[4]}}, x=f32[8, 3]\''
 )
 BAD_STATIC = "--static {text!r}: write NAME=VALUE, where VALUE is a Python literal (or bare text, taken as a string)"
 BAD_SIZE = "--dim {text!r}: write NAME=SIZE, as in --dim n=4096"
@@ -69,8 +69,9 @@ def parse_arguments(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
     Raises:
         click.UsageError: it does not read.
     """
+    python = re.sub(r"(?<=\w)\[\s*\]", "[()]", text)  # f32[] is the one thing that Python does not read
     try:
-        tree = ast.parse(f"_({re.sub(r'(?<=\w)\[\s*\]', '[()]', text)})", mode="eval").body
+        tree = ast.parse(f"_({python})", mode="eval").body
     except (SyntaxError, ValueError):
         raise click.UsageError(BAD_ARGS.format(text=text, why="this does not read")) from None
     if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name):
@@ -185,7 +186,7 @@ class _AnnotationReader:
             raise _NoShape("has no annotation")
         if hint in (float, int, bool):
             return hint(1)
-        if hint is type(None):
+        if hint is None or hint is type(None):
             return None
         if hasattr(hint, "dim_str") and hasattr(hint, "dtypes"):
             return self._array(hint)
@@ -194,11 +195,12 @@ class _AnnotationReader:
             return self._first(inner)
         if origin is tuple and inner and Ellipsis not in inner:
             return tuple(self.read(one) for one in inner)
-        if isinstance(hint, type) and issubclass(hint, tuple) and hasattr(hint, "_fields"):
-            return hint(*self._fields(hint, hint._fields))
+        if isinstance(hint, type) and (fields := getattr(hint, "_fields", ())):  # a named tuple
+            return hint(*self._fields(hint, fields))
         if isinstance(hint, type) and dataclasses.is_dataclass(hint):
             return hint(*self._fields(hint, [f.name for f in dataclasses.fields(hint) if f.init]))
-        raise _NoShape(f"is annotated {getattr(hint, '__name__', hint)!r}, which says no shape")
+        word = str(getattr(hint, "__name__", hint)).rpartition(".")[2]
+        raise _NoShape(f"is annotated {word!r}, which says no shape")
 
     def _first(self, options: Sequence[Any]) -> Any:
         reasons = []

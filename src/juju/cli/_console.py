@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.syntax import Syntax
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from juju.build.progress import BuildEvent
 
 LEXERS = {"jaxpr": "haskell", "mlir": "llvm", "mojo": "mojo", "graph": "llvm", "llvm": "llvm", "asm": "gas"}
 
@@ -77,8 +80,8 @@ class BuildProgress:
         if self.live:
             self.bars.stop()
 
-    def __call__(self, event: Any) -> None:
-        """Takes a `juju.build.BuildEvent`."""
+    def __call__(self, event: BuildEvent) -> None:
+        """Takes one step of a build."""
         text = STAGE_TEXTS.get(event.stage, "{stage} {name}").format(stage=event.stage, name=event.name)
         key = (event.stage, event.name)
         with self.lock:
@@ -87,11 +90,11 @@ class BuildProgress:
                     self.tasks[key] = self.bars.add_task(text, total=None)
                 else:
                     self.console.print(Text(f"{text} ..."), soft_wrap=True)
-            elif event.state == "done":
-                if self.live and key in self.tasks:
+            elif self.live:
+                if key in self.tasks:
                     self.bars.remove_task(self.tasks.pop(key))
-                elif not self.live:
-                    self.console.print(Text(f"{text}: done in {event.seconds:.1f} s"), soft_wrap=True)
+            elif event.state in ("done", "failed"):
+                self.console.print(Text(f"{text}: {event.state} after {event.seconds:.1f} s"), soft_wrap=True)
 
 
 class Waiting:

@@ -102,9 +102,7 @@ def make_cases(points: int) -> list[Case]:
         mean = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, state["mean"], grads)
         var = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g * g, state["var"], grads)
         fix1, fix2 = 1 - 0.9**step, 1 - 0.999**step
-        new = jax.tree.map(
-            lambda p, m, v: p - 1e-3 * (m / fix1) / (jnp.sqrt(v / fix2) + 1e-8), params, mean, var
-        )
+        new = jax.tree.map(lambda p, m, v: p - 1e-3 * (m / fix1) / (jnp.sqrt(v / fix2) + 1e-8), params, mean, var)
         return new, {"mean": mean, "var": var}
 
     rng = np.random.default_rng(0)

@@ -9,11 +9,7 @@ from pathlib import Path
 import click
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
-from xdsl.transforms.canonicalize import CanonicalizePass
-from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
-from xdsl.transforms.dead_code_elimination import DeadCodeElimination
-from xdsl.utils.arg_spec import ArgSpecParseError
-from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyException
+from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, ParseError, VerifyException
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from juju.cli._group import CommandLineError, guarded
@@ -22,7 +18,6 @@ DESCRIPTION = (
     "Parse, verify, transform and print the juju dialect. Example: juju codegen model.py:f --args 'f32[8]' --emit mlir "
     "| juju-opt -p cse,dce --print-between-passes"
 )
-STANDARD_PASSES = (CanonicalizePass, CommonSubexpressionElimination, DeadCodeElimination)
 
 NO_FILE = "there is no file {path}"
 NOT_MLIR = "{path} is not a .mlir file; give it that ending, or say -f mlir"
@@ -45,8 +40,6 @@ class JujuOptMain(xDSLOptMain):
     def register_all_passes(self) -> None:
         from juju.passes import PASSES
 
-        for standard in STANDARD_PASSES:
-            self.register_pass(standard.name, lambda standard=standard: standard)
         for name, juju_pass in PASSES.items():
             self.register_pass(name, lambda juju_pass=juju_pass: juju_pass)
 
