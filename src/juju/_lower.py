@@ -94,7 +94,14 @@ class _PlanBuilder:
             elif isinstance(op, CustomOp):
                 self._custom(op)
         results = tuple(self._view(v) for v in returned)
-        return Plan(self.traced.name, tuple(self.kernels), tuple(self.buffers), tuple(self.steps), results)
+        return Plan(
+            self.traced.name,
+            tuple(self.kernels),
+            tuple(self.buffers),
+            tuple(self.steps),
+            results,
+            result_shapes=tuple(self._shape(v) for v in returned),
+        )
 
     def _buffer(self, value: Any, kind: Any, index: int) -> int:
         from juju.dialect.types import DTYPES, element_of, shape_of
@@ -121,7 +128,8 @@ class _PlanBuilder:
     def _custom(self, op: Any) -> None:
         primitive, params = self.lowering.customs[op.index.value.data]
         ins = tuple(self._lookup(v) for v in op.ins)
-        self.steps.append(CustomCall(primitive, params, ins, tuple(self._lookup(v) for v in op.outs)))
+        outs = tuple(self._lookup(v) for v in op.outs)
+        self.steps.append(CustomCall(primitive, params, ins, outs, tuple(self._shape(v) for v in op.ins)))
 
     def _launch(self, op: Any) -> None:
         from juju.mojo.render import render_kernel

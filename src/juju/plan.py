@@ -74,12 +74,16 @@ class Launch:
 
 @dataclass(frozen=True)
 class CustomCall:
-    """An opaque step: a `juju.Primitive` with its parameters. Reads `operands`, writes `results`."""
+    """An opaque step: a `juju.Primitive` with its parameters. Reads `operands`, writes `results`.
+
+    An operand may be another view of its buffer: `operand_shapes` are the shapes the primitive sees.
+    """
 
     primitive: Any
     params: dict[str, Any]
     operands: tuple[int, ...]
     results: tuple[int, ...]
+    operand_shapes: tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,8 @@ class Plan:
     """Everything an engine needs to run a function on flat operands.
 
     `results` are indices into `buffers`: a result buffer, an operand passed through, or a captured constant; an index
-    may stand there twice.
+    may stand there twice. `result_shapes` are the shapes the caller sees, where a buffer
+    holds them flat; without them the buffers' own.
     """
 
     name: str
@@ -96,6 +101,7 @@ class Plan:
     steps: tuple[Launch | CustomCall, ...]
     results: tuple[int, ...]
     notes: tuple[str, ...] = field(default=())
+    result_shapes: tuple[tuple[int, ...], ...] = ()
 
     @property
     def storable(self) -> bool:
@@ -134,4 +140,5 @@ class Plan:
             ),
             results=tuple(raw["results"]),
             notes=tuple(raw["notes"]),
+            result_shapes=tuple(tuple(shape) for shape in raw["result_shapes"]),
         )
