@@ -65,7 +65,7 @@ def sweep[
 
 
 @always_inline
-def splat[w: SIMDLength, dt: DType, //](x: SIMD[dt, 1]) -> SIMD[dt, w]:
+def splat[dt: DType, //, w: SIMDLength](x: SIMD[dt, 1]) -> SIMD[dt, w]:
     """A value that is the same at every point, in every lane."""
     comptime if dt == DType.bool:
         return rebind[SIMD[dt, w]](SIMD[DType.bool, w](fill=Bool(x)))
@@ -74,7 +74,7 @@ def splat[w: SIMDLength, dt: DType, //](x: SIMD[dt, 1]) -> SIMD[dt, w]:
 
 
 @always_inline
-def round_to[dt: DType, w: SIMDLength, //](x: SIMD[DType.float32, w]) -> SIMD[DType.float32, w]:
+def round_to[w: SIMDLength, //, dt: DType](x: SIMD[DType.float32, w]) -> SIMD[DType.float32, w]:
     """The nearest value of a 16-bit float type; JAX rounds after every operation on one."""
     return x.cast[dt]().cast[DType.float32]()
 

@@ -19,6 +19,9 @@ from juju.plan import SourceLine
 FUNCTIONS = frozenset(f for row in TABLE for f in row.functions) | {"bitcast"}
 """Every function a body may call; no variable takes their names."""
 
+LINE_LENGTH = 120
+"""Generated text is stable under `mojo format -l 120`."""
+
 _MARK = "\0"
 
 
@@ -77,12 +80,13 @@ def _math(nest: NestText) -> bool:
 
 def _render(kernel: KernelOp, *, readable: bool, title: Sequence[str]) -> tuple[str, tuple[SourceLine, ...]]:
     written = [_write(nest, readable=readable) for nest in kernel.nests()]
+    plain = [nest if not readable else _write(op, readable=False) for op, nest in zip(kernel.nests(), written, strict=True)]
     distinct: dict[str, int] = {}
     chosen: list[NestText] = []
     calls = []
     first, size = 0, sum(n.buffers for n in written)
-    for op, nest in zip(kernel.nests(), written, strict=True):
-        text = nest.canonical()
+    for nest, same in zip(written, plain, strict=True):
+        text = same.canonical()
         if text not in distinct:
             distinct[text] = len(chosen)
             chosen.append(nest)
@@ -103,13 +107,21 @@ def _render(kernel: KernelOp, *, readable: bool, title: Sequence[str]) -> tuple[
     template = environment().get_template("kernel.mojo.j2")
     text = template.render(
         header=[spelling.string(t) for t in title],
-        imports=[(m, sorted(f)) for m, f in sorted(functions.items())],
+        imports=[_import(m, sorted(f)) for m, f in sorted(functions.items())],
         symbol=SYMBOL,
         nests=[_shown(nest, readable, sources) for nest in chosen],
         calls=calls,
     )
     text = text.lstrip("\n")
     return _unmark(text, sources)
+
+
+def _import(module: str, names: Sequence[str]) -> str:
+    """One import as `mojo format` would break it."""
+    line = f"from {module} import {', '.join(names)}"
+    if len(line) <= LINE_LENGTH:
+        return line
+    return f"from {module} import (\n" + "".join(f"    {name},\n" for name in names) + ")"
 
 
 def _shown(nest: NestText, readable: bool, sources: list[tuple[str, int]]) -> dict:
@@ -122,12 +134,11 @@ def _shown(nest: NestText, readable: bool, sources: list[tuple[str, int]]) -> di
             if not readable or line.source is None:
                 shown.append(line.text)
                 continue
-            comment = ""
             if line.source != last:
-                comment = f"  # {spelling.string(short_path(line.source[0]))}:{line.source[1]}"
+                shown.append(f"# {spelling.string(short_path(line.source[0]))}:{line.source[1]}")
                 last = line.source
             sources.append(line.source)
-            shown.append(f"{line.text}{comment}{_MARK}{len(sources) - 1}{_MARK}")
+            shown.append(f"{line.text}{_MARK}{len(sources) - 1}{_MARK}")
         return shown
 
     return {

@@ -19,6 +19,15 @@ ALIASES = {
 }
 """Short names of vector types inside a body: `comptime F32 = SIMD[DType.float32, w]`."""
 
+SCALAR_NAMES = {
+    "DType.bool": "SIMD[DType.bool, 1]",
+    "DType.float32": "Float32",
+    "DType.float64": "Float64",
+    **{f"DType.int{n}": f"Int{n}" for n in (8, 16, 32, 64)},
+    **{f"DType.uint{n}": f"UInt{n}" for n in (8, 16, 32, 64)},
+}
+"""Mojo's names of one-lane vectors, by register dtype."""
+
 STD_FUNCTIONS = {"floor": "std.math", "ceil": "std.math", "bitcast": "std.memory"}
 """Functions of the table that come from Mojo's library; all others are in `juju_math`."""
 
@@ -62,8 +71,8 @@ def constant(attr: FloatAttr | IntegerAttr, ty: Attribute) -> str:
 
 
 def constructor(attr: FloatAttr | IntegerAttr, ty: Attribute, width: str) -> str:
-    """A constant in every lane: `F32(0.5)` in a body, `SIMD[DType.float32, 1](0.5)` outside."""
-    head = value_alias(ty) if width == "w" else f"SIMD[{value_dtype(ty)}, {width}]"
+    """A constant in every lane: `F32(0.5)` in a body, `Float32(0.5)` outside."""
+    head = value_alias(ty) if width == "w" else SCALAR_NAMES[value_dtype(ty)]
     return f"{head}({constant(attr, ty)})"
 
 

@@ -1,0 +1,277 @@
+"""`Lowered` and `Compiled`: a function on its way to a kernel, after `jax.stages`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+from juju._lower import lower, make_plan, plan_digest
+from juju._trace import Traced
+from juju.errors import ArgumentError
+from juju.plan import Kernel, Plan
+
+if TYPE_CHECKING:
+    from juju.build import BuildEvent
+
+Progress = Callable[["BuildEvent"], None]
+
+STAGES = ("jaxpr", "mlir", "mojo", "graph", "llvm", "asm")
+"""What `as_text` shows, in the order a function goes through them."""
+
+UNKNOWN_STAGE = "there is no stage '{stage}'; choose one of {stages}"
+WRONG_TREE = "{name} was compiled for arguments {want}, and is called with {got}. Call the decorated function instead."
+WRONG_AVAL = (
+    "{name} was compiled for {want} as argument {argument}, and is called with {got}. Call the decorated function "
+    "instead: it compiles for every type it meets."
+)
+NO_KERNELS = "{name} needs no kernel: its results are its arguments, captured constants, or empty.\n"
+
+
+class Lowered:
+    """A function lowered for certain argument types; nothing is compiled yet.
+
+    >>> import jax, juju
+    >>> low = juju.fuse(lambda x: x * 2 + 1).lower(jax.ShapeDtypeStruct((8,), "float32"))
+    >>> len(low.kernels)
+    1
+    """
+
+    def __init__(self, traced: Traced, *, engine: str = "max") -> None:
+        self._traced = traced
+        self._engine = engine
+        self._plan: Plan | None = None
+        self._mlir: str | None = None
+
+    @property
+    def plan(self) -> Plan:
+        """Buffers, kernels and launches. Raises `UnsupportedPrimitive`."""
+        if self._plan is None:
+            lowering = lower(self._traced)
+            self._plan = make_plan(self._traced, lowering)
+            from juju.dialect import print_text
+
+            self._mlir = print_text(lowering.module)
+        return self._plan
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The Mojo kernels, each with `name`, `text` and `symbol`; as many as there are launches of distinct code."""
+        return self.plan.kernels
+
+    @property
+    def in_avals(self) -> tuple[Any, ...]:
+        """Types of the flat arguments."""
+        return self._traced.in_avals
+
+    @property
+    def out_avals(self) -> tuple[Any, ...]:
+        """Types of the flat results."""
+        return self._traced.out_avals
+
+    @property
+    def in_tree(self) -> Any:
+        return self._traced.in_tree
+
+    @property
+    def out_tree(self) -> Any:
+        return self._traced.out_tree
+
+    def as_text(self, stage: str = "mojo") -> str:
+        """One stage as text: `jaxpr`, `mlir` (the juju dialect after all passes), `mojo`, `graph` (the MAX graph).
+
+        `mojo` is what the Mojo compiler gets. Raises `ValueError` for another stage.
+        """
+        if stage == "jaxpr":
+            return str(self._traced.jaxpr) + "\n"
+        if stage == "mlir":
+            _ = self.plan
+            assert self._mlir is not None
+            return self._mlir
+        if stage == "mojo":
+            if not self.kernels:
+                return f"# {NO_KERNELS.format(name=self._traced.name)}"
+            return "\n\n".join(kernel.text.rstrip("\n") + "\n" for kernel in self.kernels)
+        if stage == "graph":
+            from juju.engines.linked import build_graph
+
+            return str(build_graph(self.plan, self._constants())).rstrip("\n") + "\n"
+        if stage in ("llvm", "asm"):
+            from juju.build import emit
+
+            return "\n".join(emit(kernel, stage) for kernel in self.kernels)
+        raise ValueError(UNKNOWN_STAGE.format(stage=stage, stages=", ".join(STAGES)))
+
+    def compile(self, progress: Progress | None = None) -> Compiled:
+        """Builds what is not in the store yet, and loads it.
+
+        Raises `KernelCompileError`, `ToolchainError`, `StoreError`, `UnsupportedPrimitive`.
+        """
+        result = compile_all([self], progress=progress)[0]
+        assert isinstance(result, Compiled)
+        return result
+
+    # For the store ---------------------------------------------------------------------------------------------------
+
+    def _plan_to_run(self) -> Plan:
+        """The plan, from the store where it was finished before; rules and passes then do not run."""
+        if self._plan is not None:
+            return self._plan
+        from juju.build import default_store
+
+        digest = plan_digest(self._traced)
+        store = default_store()
+        text = store.read_plan(digest) if digest is not None else None
+        if text is not None:
+            return Plan.from_json(text)
+        plan = self.plan
+        if digest is not None and plan.storable:
+            store.write_plan(digest, plan.to_json())
+        return plan
+
+    def _constants(self) -> list[Any]:
+        return [jax.numpy.asarray(x) for _, x in self._traced.program.constants]
+
+
+class Compiled:
+    """A compiled function: call it with arguments of the types it was compiled for.
+
+    `compile_seconds` is the time spent in the toolchain, `cache_hit` says that there was none to spend.
+    """
+
+    def __init__(self, lowered: Lowered, plan: Plan, executable: Any, seconds: float, cache_hit: bool) -> None:
+        self._lowered = lowered
+        self._plan = plan
+        self._executable = executable
+        self.compile_seconds = seconds
+        self.cache_hit = cache_hit
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return self._plan.kernels
+
+    @property
+    def plan(self) -> Plan:
+        return self._plan
+
+    @property
+    def out_tree(self) -> Any:
+        return self._lowered.out_tree
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs on arguments of the compiled types. Raises `ArgumentError` for others."""
+        leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
+        traced = self._lowered._traced
+        if tree != traced.in_tree:
+            raise ArgumentError(WRONG_TREE.format(name=traced.name, want=traced.in_tree, got=tree))
+        for leaf, aval, name in zip(leaves, traced.in_avals, traced.arg_names, strict=True):
+            got = jax.typeof(leaf)
+            if (got.shape, got.dtype) != (aval.shape, aval.dtype):
+                raise ArgumentError(
+                    WRONG_AVAL.format(name=traced.name, argument=name, want=aval.str_short(), got=got.str_short())
+                )
+        return self.call_flat(leaves)
+
+    def call_flat(self, leaves: Sequence[Any]) -> Any:
+        """Runs on flat arguments, without checks."""
+        return jax.tree_util.tree_unflatten(self._lowered.out_tree, self._executable(leaves))
+
+    def as_text(self, stage: str = "asm") -> str:
+        """`llvm` or `asm` of the kernels, or any stage of `Lowered.as_text`."""
+        return self._lowered.as_text(stage)
+
+    def cost_analysis(self) -> dict[str, int]:
+        """Bytes that every call moves between memory and the kernels, scalar operations, and the number of kernels.
+
+        Operations are weighted: one for an addition, about a dozen for an exponential.
+        """
+        launches = self._plan.launches
+        return {
+            "bytes": sum(step.bytes for step in launches),
+            "flops": sum(step.flops for step in launches),
+            "kernels": len(launches),
+        }
+
+    def export(self, path: str | Path) -> Path:
+        """Writes a self-contained MAX model (`.mef`) of the function; running it needs MAX, but neither juju nor Mojo.
+
+        Compiles a MAX graph, about 15 seconds.
+        """
+        from juju.engines import linked
+
+        return linked.export(self._lowered.plan, self._lowered._constants(), Path(path))
+
+
+def compile_all(
+    lowered: Sequence[Lowered], return_exceptions: bool = False, progress: Progress | None = None
+) -> list[Compiled | Exception]:
+    """Compiles many functions in one run of the toolchain.
+
+    Returns one `Compiled` each, in order; with `return_exceptions` a function that fails has its exception in its place,
+    otherwise the first one is raised.
+    """
+    from juju.build import build_kernels, default_store
+
+    plans: list[Plan | Exception] = []
+    for low in lowered:
+        try:
+            plans.append(low._plan_to_run())
+        except Exception as error:
+            if not return_exceptions:
+                raise
+            plans.append(error)
+    start = time.perf_counter()
+    runs_linked = [isinstance(p, Plan) and (low._engine == "linked" or not p.storable) for low, p in zip(lowered, plans, strict=True)]
+    kernels = {
+        k.key: k
+        for plan, linked in zip(plans, runs_linked, strict=True)
+        if isinstance(plan, Plan) and not linked
+        for k in plan.kernels
+    }
+    store = default_store()
+    known = {key for key in kernels if store.find(key) is not None}
+    if kernels:
+        from juju.engines import max as max_engine
+
+        if progress is not None or len(known) < len(kernels):
+            max_engine.prepare(progress)
+        built_list = build_kernels(list(kernels.values()), progress=progress, return_exceptions=True)
+    else:
+        built_list = []
+    built = dict(zip(kernels, built_list, strict=True))
+    results: list[Compiled | Exception] = []
+    for low, plan, linked in zip(lowered, plans, runs_linked, strict=True):
+        try:
+            if isinstance(plan, Exception):
+                raise plan
+            executable = _load(low, plan, linked, built, progress)
+            hit = not linked and all(k.key in known for k in plan.kernels)
+            seconds = 0.0 if hit else time.perf_counter() - start
+            results.append(Compiled(low, plan, executable, seconds, hit))
+        except Exception as error:
+            if not return_exceptions:
+                raise
+            results.append(error)
+    return results
+
+
+def _load(low: Lowered, plan: Plan, linked: bool, built: dict[str, Any], progress: Progress | None) -> Any:
+    traced = low._traced
+    if linked:
+        from juju.engines import linked as linked_engine
+
+        return linked_engine.load(
+            plan, low._constants(), traced.out_avals, donated=traced.donated, progress=progress
+        )
+    from juju.engines import max as max_engine
+
+    units = []
+    for kernel in plan.kernels:
+        unit = built[kernel.key]
+        if isinstance(unit, Exception):
+            raise unit
+        units.append(unit)
+    return max_engine.load(plan, units, low._constants(), traced.out_avals, donated=traced.donated, progress=progress)
