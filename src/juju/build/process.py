@@ -1,0 +1,207 @@
+"""Runs the toolchain's programs as child processes that can be stopped at any moment."""
+
+from __future__ import annotations
+
+import atexit
+import errno
+import os
+import re
+import signal
+import subprocess
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+from juju.build.locks import Cancelled
+from juju.build.toolchain import Toolchain, toolchain
+from juju.errors import ToolchainError
+
+FLAGS: tuple[str, ...] = ()
+"""Options of `mojo build` that decide the machine code; part of every kernel's key."""
+
+CANNOT_START = "juju cannot start the Mojo compiler {path} ({reason}). Is it installed completely?"
+NO_LINKER = (
+    "The Mojo compiler found no C compiler to link with: neither its own linker {lld} nor 'cc' on PATH is there. "
+    "Install the Mojo packages again, or a C compiler (on Debian and Ubuntu: apt install gcc)."
+)
+KILLED = "The Mojo compiler was ended by {signal} before it was done{hint}. Call again to compile again."
+OUT_OF_MEMORY = ", probably because memory ran out"
+
+_DISK_FULL = re.compile(r"No space left on device|Disk quota exceeded")
+_POLL_SECONDS = 0.1
+_CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP}
+
+_counting = threading.Lock()
+_runs = 0
+_running: set[subprocess.Popen[str]] = set()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run of the compiler ended, and everything it printed."""
+
+    returncode: int
+    output: str
+
+    @property
+    def ok(self) -> bool:
+        return self.returncode == 0
+
+
+def compiler_runs() -> int:
+    """How many times this process has started the Mojo compiler."""
+    return _runs
+
+
+def compile_file(
+    emit: str, source: Path, output: Path, includes: Sequence[Path], cancel: threading.Event | None = None
+) -> Outcome:
+    """Runs `mojo build --emit <emit>` and leaves the result in `output`.
+
+    Raises `ToolchainError` if that says nothing about the source, and `OSError` if the disk is full.
+    """
+    tools = toolchain()
+    # Without a C compiler on PATH `mojo build` gives up, even if it has nothing to link.
+    direct = tools.linker is not None
+    compiled = output.with_suffix(".o") if direct and emit == "shared-lib" else output
+    include = [word for folder in includes for word in ("-I", str(folder))]
+    json_diagnostics = ["--diagnostic-format", "json", "--disable-warnings"]
+    kind = "object" if compiled != output else emit
+    outcome = run_mojo(
+        ["build", *FLAGS, *json_diagnostics, "--emit", kind, *include, str(source), "-o", str(compiled)],
+        output.parent,
+        cancel,
+    )
+    if outcome.ok and compiled != output:
+        return _link(tools, compiled, output, cancel)
+    return outcome
+
+
+def run_mojo(words: Sequence[str], workdir: Path, cancel: threading.Event | None = None) -> Outcome:
+    """Runs the `mojo` command with temporary files in `workdir`; raises as `compile_file`."""
+    global _runs
+    with _counting:
+        _runs += 1
+    tools = toolchain()
+    return _run([str(tools.mojo), *words], workdir, tools, cancel)
+
+
+def _link(tools: Toolchain, compiled: Path, output: Path, cancel: threading.Event | None) -> Outcome:
+    runtime = _runtime_library(tools)
+    libraries = [*([runtime] if runtime else []), *_system_libraries()]
+    search = ["-rpath", str(runtime.parent)] if runtime else []
+    words = ["-flavor", "gnu", "-shared", "--gc-sections", "-z", "now", "--as-needed", *search]
+    return _run(
+        [str(tools.linker), *words, str(compiled), *map(str, libraries), "-o", str(output)],
+        output.parent,
+        tools,
+        cancel,
+    )
+
+
+@cache
+def _runtime_library(tools: Toolchain) -> Path | None:
+    """Mojo's run-time library, which allocation and printing in a kernel need; it lies beside the real compiler."""
+    name = "libKGENCompilerRTShared.so"
+    places = [tools.mojo.resolve().parent.parent / "lib" / name]
+    for package in ("mojo-compiler", "max-core", "max"):
+        try:
+            files = metadata.files(package) or []
+        except metadata.PackageNotFoundError:
+            continue
+        places += [Path(str(f.locate())) for f in files if f.name == name]
+    return next((place for place in places if place.is_file()), None)
+
+
+def _system_libraries() -> list[Path]:
+    machine = os.uname().machine
+    folders = [Path(f"/lib/{machine}-linux-gnu"), Path("/lib64"), Path("/usr/lib64"), Path("/usr/lib"), Path("/lib")]
+    found = []
+    for name in ("libm.so.6", "libc.so.6"):
+        found += [folder / name for folder in folders if (folder / name).is_file()][:1]
+    return found
+
+
+def _run(words: list[str], workdir: Path, tools: Toolchain, cancel: threading.Event | None) -> Outcome:
+    environment = {
+        **os.environ,
+        # On an internal error the compiler would send a report over the network.
+        "MODULAR_CRASH_REPORTING_ENABLED": "false",
+        "MODULAR_TELEMETRY_ENABLED": "false",
+        "TMPDIR": str(workdir),
+    }
+    if tools.linker is not None:
+        environment["MODULAR_MOJO_MAX_LINKER_DRIVER"] = str(tools.linker)
+    try:
+        process = subprocess.Popen(
+            words,
+            cwd=workdir,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,
+        )
+    except OSError as error:
+        if not workdir.is_dir():
+            raise
+        raise ToolchainError(CANNOT_START.format(path=words[0], reason=error.strerror)) from error
+    _running.add(process)
+    try:
+        output = _await(process, cancel)
+    except BaseException:
+        _kill(process)
+        process.wait()
+        raise
+    finally:
+        _running.discard(process)
+    _raise_if_not_ours(process.returncode, output, workdir, tools)
+    return Outcome(process.returncode, output)
+
+
+def _await(process: subprocess.Popen[str], cancel: threading.Event | None) -> str:
+    while True:
+        try:
+            return process.communicate(timeout=_POLL_SECONDS)[0]
+        except subprocess.TimeoutExpired:
+            if cancel is not None and cancel.is_set():
+                raise Cancelled from None
+            if process.poll() is not None:
+                # It has ended, but a child of it still holds the pipe.
+                _kill(process)
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _raise_if_not_ours(returncode: int, output: str, workdir: Path, tools: Toolchain) -> None:
+    """Raises if the run failed for a reason that has nothing to do with the text it compiled."""
+    if returncode == 0:
+        return
+    if returncode < 0 and -returncode not in _CRASHES:
+        number = signal.Signals(-returncode)
+        hint = OUT_OF_MEMORY if number == signal.SIGKILL else ""
+        raise ToolchainError(KILLED.format(signal=number.name, hint=hint))
+    if _DISK_FULL.search(output) or _is_full(workdir):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(workdir))
+    if "unable to find suitable c compiler" in output:
+        raise ToolchainError(NO_LINKER.format(lld=tools.mojo.parent / "lld"))
+
+
+def _is_full(folder: Path) -> bool:
+    space = os.statvfs(folder)
+    return space.f_bavail * space.f_frsize < 1 << 16
+
+
+@atexit.register
+def _stop_all() -> None:
+    for process in list(_running):
+        _kill(process)
