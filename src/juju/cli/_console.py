@@ -11,17 +11,12 @@ from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElaps
 from rich.syntax import Syntax
 from rich.text import Text
 
+from juju._progress import _WORDS as WORDS
+
 if TYPE_CHECKING:
-    from juju.build.progress import BuildEvent
+    from juju.build import BuildEvent
 
 LEXERS = {"jaxpr": "haskell", "mlir": "llvm", "mojo": "mojo", "graph": "llvm", "llvm": "llvm", "asm": "gas"}
-
-STAGE_TEXTS = {
-    "package": "precompiling the Mojo package {name} (once on this machine)",
-    "kernel": "compiling {name}",
-    "trampoline": "building the launcher (once on this machine, 15 to 30 s)",
-    "graph": "compiling the MAX graph {name}",
-}
 
 
 def out() -> Console:
@@ -82,7 +77,7 @@ class BuildProgress:
 
     def __call__(self, event: BuildEvent) -> None:
         """Takes one step of a build."""
-        text = STAGE_TEXTS.get(event.stage, "{stage} {name}").format(stage=event.stage, name=event.name)
+        text = WORDS.get(event.stage, event.stage).format(name=event.name)
         key = (event.stage, event.name)
         with self.lock:
             if event.state == "start":

@@ -13,7 +13,7 @@ import click
 from rich.table import Table
 
 from juju.cli._console import BuildProgress, bytes_text, out
-from juju.cli._group import CommandLineError, JujuCommand, JujuGroup
+from juju.cli._group import CommandLineError, JujuGroup
 
 if TYPE_CHECKING:
     from juju.build import StoreEntry

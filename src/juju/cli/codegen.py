@@ -10,7 +10,7 @@ import click
 from rich.rule import Rule
 
 from juju.cli._arguments import Call, find_call
-from juju.cli._console import BuildProgress, note, out, print_code
+from juju.cli._console import Waiting, note, out, print_code
 from juju.cli._group import JujuCommand
 from juju.cli._target import Target, load_target, user_error
 from juju.errors import JujuError
@@ -85,11 +85,11 @@ def codegen(
     call = find_call(chosen, text, statics, sizes)
     for message in call.notes:
         note(message)
-    texts = stage_texts(lower(chosen, call), stages)
+    lowered = lower(chosen, call)
     if folder is None:
-        _show(chosen, texts)
+        _show(chosen, {stage: "\n\n".join(stage_texts(lowered, stage)) for stage in stages})
     else:
-        _write(chosen, texts, folder)
+        _write(chosen, {stage: stage_texts(lowered, stage) for stage in stages}, folder)
 
 
 def lower(target: Target, call: Call) -> Any:
@@ -112,16 +112,16 @@ def lower(target: Target, call: Call) -> Any:
         raise user_error(target, error) from error
 
 
-def stage_texts(lowered: Any, stages: Sequence[str]) -> dict[str, str]:
-    """The text of every stage asked for."""
-    texts = {}
-    for stage in stages:
-        if stage in ("llvm", "asm"):
-            with BuildProgress() as progress:
-                texts[stage] = lowered.compile(progress=progress).as_text(stage)
-        else:
-            texts[stage] = lowered.as_text(stage)
-    return texts
+def stage_texts(lowered: Any, stage: str) -> list[str]:
+    """The text of a stage; of `mojo`, `llvm` and `asm`, which are files for a compiler, one for each kernel."""
+    if stage == "mojo" and lowered.kernels:
+        return [kernel.text for kernel in lowered.kernels]
+    if stage in ("llvm", "asm") and lowered.kernels:
+        from juju.build import emit
+
+        with Waiting(f"compiling {len(lowered.kernels)} kernel{'s'[: len(lowered.kernels) > 1]} to {stage}"):
+            return [emit(kernel, stage) for kernel in lowered.kernels]
+    return [lowered.as_text(stage)]
 
 
 def _show(target: Target, texts: dict[str, str]) -> None:
@@ -134,9 +134,11 @@ def _show(target: Target, texts: dict[str, str]) -> None:
         print_code(text, stage)
 
 
-def _write(target: Target, texts: dict[str, str], folder: Path) -> None:
+def _write(target: Target, texts: dict[str, list[str]], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for stage, text in texts.items():
-        path = folder / f"{target.file_stem}{SUFFIXES[stage]}"
-        path.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
-        click.echo(str(path))
+    for stage, parts in texts.items():
+        for number, text in enumerate(parts):
+            which = f"_{number}" if len(parts) > 1 else ""
+            path = folder / f"{target.file_stem}{which}{SUFFIXES[stage]}"
+            path.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
+            click.echo(str(path))

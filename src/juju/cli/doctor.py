@@ -110,8 +110,7 @@ def check_version(package: str, tested: tuple[str, str]) -> Check:
 
 
 def check_toolchain() -> Check:
-    from juju.build import toolchain
-    from juju.build.toolchain import MAX_TESTED, MOJO_TESTED
+    from juju.build.toolchain import MAX_TESTED, MOJO_TESTED, toolchain
 
     tools = toolchain()
     found = (
