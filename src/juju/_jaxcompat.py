@@ -1,0 +1,140 @@
+"""The one module with private names of jax and jaxlib: each guarded, with a public way to the same result.
+
+The private ways are there for speed (`jax.dlpack.from_dlpack` takes 25 us, this import 3), or because the public one
+copies (an array that is not committed, a weak type). `PRIVATE` says which of them this jaxlib has.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Hashable
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+try:
+    from jaxlib._jax import dlpack_managed_tensor_to_buffer as _import_tensor  # pyright: ignore[reportMissingImports]
+except ImportError:
+    _import_tensor = None
+try:
+    from jaxlib._jax import buffer_to_dlpack_managed_tensor as _export_buffer  # pyright: ignore[reportMissingImports]
+except ImportError:
+    _export_buffer = None
+try:
+    from jaxlib._jax import array_result_handler as _result_handler  # pyright: ignore[reportMissingImports]
+except ImportError:
+    _result_handler = None
+try:
+    from jax._src.config import trace_context as _trace_context
+except ImportError:
+    _trace_context = None
+
+Device: TypeAlias = Any
+"""`jax.Device`, which type checkers do not see as a type."""
+
+PRIVATE = {
+    "import": _import_tensor is not None,
+    "hold": _export_buffer is not None,
+    "handler": _result_handler is not None,
+    "trace_context": _trace_context is not None,
+}
+
+CONFIG = (
+    "jax_enable_x64",
+    "jax_threefry_partitionable",
+    "jax_numpy_dtype_promotion",
+    "jax_numpy_rank_promotion",
+    "jax_default_matmul_precision",
+    "jax_default_prng_impl",
+    "jax_softmax_custom_jvp",
+    "jax_random_seed_offset",
+    "jax_disable_jit",
+    "jax_use_simplified_jaxpr_constants",
+)
+"""Public options that change what a function traces to."""
+
+
+class _Producer:
+    """What `jax.dlpack.from_dlpack` takes: an object that hands out a DLPack capsule of CPU memory once."""
+
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+def public_import(capsule: Any, device: Device) -> jax.Array:
+    """`adopt` by public functions."""
+    return jax.device_put(jax.dlpack.from_dlpack(_Producer(capsule)), device)
+
+
+def _adopt(capsule: Any, device: Device) -> jax.Array:
+    return _import_tensor(capsule, device, None)  # pyright: ignore[reportOptionalCall]
+
+
+adopt: Callable[[Any, Device], jax.Array] = _adopt if _import_tensor is not None else public_import
+"""The memory of a DLPack capsule as a committed jax array on a CPU device, without a copy if it is 64-byte aligned."""
+
+
+def public_hold(array: jax.Array) -> Any:
+    """`hold` by public functions."""
+    return np.asarray(array)
+
+
+hold: Callable[[jax.Array], Any] = _export_buffer if _export_buffer is not None else public_hold
+"""Waits until an array is computed and returns an object that keeps its memory, whoever deletes or donates the array.
+
+Raises `RuntimeError` if the array was deleted.
+"""
+
+
+@functools.lru_cache(maxsize=64)
+def _weaken(dtype: Any) -> Callable[[jax.Array], jax.Array]:
+    """A conversion to the Python scalar type of `dtype`, which is what makes a weak type."""
+    kind = {"b": bool, "i": int, "u": int, "f": float, "c": complex}[np.dtype(dtype).kind]
+    return jax.jit(lambda x: jax.lax.convert_element_type(x, kind))
+
+
+def public_finisher(aval: Any, device: Device, committed: bool) -> Callable[[jax.Array], jax.Array]:
+    """`finisher` by public functions; it copies unless the result is committed and strong."""
+
+    def finish(array: jax.Array) -> jax.Array:
+        if not committed:
+            with jax.default_device(device):
+                array = jnp.array(np.asarray(array))
+        if aval.weak_type:
+            with jax.default_device(device):
+                array = _weaken(aval.dtype)(array)
+        return array
+
+    return finish
+
+
+def finisher(aval: Any, device: Device, committed: bool) -> Callable[[jax.Array], jax.Array]:
+    """What makes of an adopted array one with this aval, weak type included, that is committed to `device` or not.
+
+    finish = finisher(jax.core.ShapedArray((2,), "float32", weak_type=True), jax.devices()[0], committed=False)
+    array = finish(adopt(capsule, jax.devices()[0]))
+    """
+    if _result_handler is None:
+        return public_finisher(aval, device, committed)
+    return _result_handler(aval, jax.sharding.SingleDeviceSharding(device), committed, _skip_checks=True)
+
+
+_public_context = operator.attrgetter(*CONFIG)
+
+
+def public_trace_context() -> Hashable:
+    """`trace_context` by public functions: the options of `CONFIG`; knows nothing of a mesh in `jax.set_mesh`."""
+    return _public_context(jax.config)
+
+
+trace_context: Callable[[], Hashable] = _trace_context if _trace_context is not None else public_trace_context
+"""Everything outside its arguments that decides what a function traces to, as a value with `==` and `hash`."""
