@@ -20,6 +20,7 @@ POINTS = 1 << 20
 TOLERANCE = 1e-5
 """Largest accepted difference from jax.jit, in parts of the largest value of the result."""
 DISAGREE = "{names}: results differ from jax.jit by more than {tolerance:g}; please report this with `juju doctor`"
+OTHER_TYPE = "a result of juju has another structure, shape or dtype than jax.jit's; please report this"
 ROW = "{name:<24} {kernels:>7} {difference:>11} {ours:>9} {theirs:>9} {ratio:>8}  {compiled}"
 
 
@@ -145,7 +146,8 @@ def measure(case: Case, exe: Callable[..., Any], seconds: float = 0.5) -> Outcom
 
 
 def largest_difference(actual: Any, expected: Any) -> float:
-    """The largest difference over all leaves, each in parts of the largest value of its leaf. NaN counts as infinite.
+    """The largest difference over all leaves, each in parts of the largest value of its leaf; a NaN or an infinity on
+    one side only counts as infinite.
 
     Raises:
         CommandLineError: trees, shapes or dtypes differ.
@@ -153,18 +155,20 @@ def largest_difference(actual: Any, expected: Any) -> float:
     import jax
     import numpy as np
 
-    pairs = list(zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True))
-    if jax.tree.structure(actual) != jax.tree.structure(expected) or any(
-        a.shape != e.shape or a.dtype != e.dtype for a, e in pairs
-    ):
-        raise CommandLineError("a result of juju has another structure, shape or dtype than jax.jit's")
+    if jax.tree.map(_type_text, actual) != jax.tree.map(_type_text, expected):
+        raise CommandLineError(OTHER_TYPE)
     worst = 0.0
-    for one, other in pairs:
+    for one, other in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
         a, e = np.asarray(one, np.float64), np.asarray(other, np.float64)
-        scale = float(np.max(np.abs(e), initial=0.0)) or 1.0
-        gap = float(np.max(np.abs(a - e), initial=0.0)) / scale
-        worst = max(worst, gap if np.isfinite(gap) else float("inf"))
+        differ = ~((a == e) | (np.isnan(a) & np.isnan(e)))
+        scale = float(np.max(np.abs(e), initial=0.0, where=np.isfinite(e))) or 1.0
+        gaps = np.abs(a[differ] - e[differ]) / scale
+        worst = max(worst, float(np.max(np.where(np.isfinite(gaps), gaps, np.inf), initial=0.0)))
     return worst
+
+
+def _type_text(leaf: Any) -> str:
+    return f"{leaf.dtype}{leaf.shape}"
 
 
 def _row(case: Case, exe: Any, outcome: Outcome) -> Text:

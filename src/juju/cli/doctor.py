@@ -41,7 +41,11 @@ class Check:
     remedy: str = ""
 
 
-@click.command(cls=JujuCommand, examples=("juju doctor", "JUJU_CACHE_DIR=/tmp/elsewhere juju doctor"))
+@click.command(
+    cls=JujuCommand,
+    short_help="Is this machine ready? Check everything.",
+    examples=("juju doctor", "JUJU_CACHE_DIR=/tmp/elsewhere juju doctor"),
+)
 @click.pass_context
 def doctor(ctx: click.Context) -> None:
     """Check everything juju needs, down to a real kernel that is compiled, run and compared with jax.jit.

@@ -16,11 +16,17 @@ from juju.cli._console import out
 from juju.cli._group import CommandLineError, JujuCommand
 
 FIELDS = ("primitive", "dtypes", "accuracy", "file", "line")
+FAMILIES = {
+    "floats": "bfloat16 float16 float32 float64",
+    "ints": "int8 int16 int32 int64",
+    "uints": "uint8 uint16 uint32 uint64",
+}
 UNKNOWN = "juju has no rule for {names}{hint}; `juju primitives` lists those it has"
 
 
 @click.command(
     cls=JujuCommand,
+    short_help="List the JAX primitives that are compiled.",
     examples=("juju primitives", "juju primitives tanh exp2", "juju primitives --json | jq '.[].primitive'"),
 )
 @click.argument("names", nargs=-1, metavar="[PRIMITIVE]...")
@@ -41,7 +47,7 @@ def primitives(names: Sequence[str], as_json: bool) -> None:
         table.add_column(heading, overflow="fold")
     for row in rows:
         place = Text(f"{_short(row['file'])}:{row['line']}", style=f"link file://{os.path.abspath(row['file'])}")
-        table.add_row(row["primitive"], row["dtypes"], row["accuracy"], place)
+        table.add_row(row["primitive"], _short_dtypes(row["dtypes"]), row["accuracy"], place)
     console.print(table)
     console.print(f"{len(rows)} primitives", style="dim")
 
@@ -76,3 +82,12 @@ def _row(row: Any) -> dict[str, Any]:
 def _short(file: str) -> str:
     head, separator, tail = file.rpartition(f"{os.sep}juju{os.sep}")
     return f"juju{os.sep}{tail}" if separator and head else file
+
+
+def _short_dtypes(dtypes: str) -> str:
+    """Whole families of dtypes by one word."""
+    names = dtypes.split()
+    for family, members in FAMILIES.items():
+        if set(members.split()) <= set(names):
+            names = [name for name in names if name not in members.split()] + [family]
+    return " ".join(names)
