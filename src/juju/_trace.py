@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import numpy as np
 
 from juju._program import Program, flatten
 from juju.errors import ArgumentError, LeakedTracerError, SideEffectError
@@ -28,7 +27,7 @@ SIDE_EFFECT = (
     "of the program in jax.jit."
 )
 LEAKED = (
-    "{function} reads a tracer that belongs to a transformation which has ended: {reason} Return the value from the "
+    "{function} reads a tracer that belongs to a transformation which has ended ({reason}). Return the value from the "
     "transformed function instead of storing it on the side."
 )
 
@@ -92,14 +91,14 @@ def trace(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], *,
         listed = ", ".join(dict.fromkeys(_EFFECT_NAMES.get(e, e) for e in effects))
         raise SideEffectError(SIDE_EFFECT.format(function=name, effects=listed))
     paths = jax.tree_util.tree_flatten_with_path(traced.args_info)[0]
+    if len(jaxpr.in_avals) > len(paths):
+        # JAX turns the constants of such a trace into leading operands.
+        raise LeakedTracerError(LEAKED.format(function=name, reason="a closure over a value of jit, grad or vmap"))
     arg_names = tuple(_path_name(path, f) for path, _ in paths)
     for arg_name, aval in zip(arg_names, jaxpr.in_avals, strict=True):
         check_dtype(aval.dtype, arg_name, name)
     donated = tuple(i for i, (_, info) in enumerate(paths) if info.donated)
     program = flatten(jaxpr, name)
-    leaked = next((x for _, x in program.constants if isinstance(x, jax.core.Tracer)), None)
-    if leaked is not None:
-        raise LeakedTracerError(LEAKED.format(function=name, reason=f"{leaked}."))
     for operand, arg_name in zip(program.operands, arg_names, strict=True):
         operand.label = arg_name
     return Traced(
@@ -186,7 +185,3 @@ def _short(x: Any) -> str:
     text = repr(x)
     return text if len(text) <= 60 else text[:57] + "..."
 
-
-def as_numpy_scalar(x: Any) -> np.generic:
-    """A rank-0 array as NumPy scalar of the same dtype."""
-    return np.asarray(x)[()]

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import i32
 from xdsl.ir import Block, SSAValue
 
 from juju._program import Scalar
+from juju.dialect import table
 from juju.dialect._xdsl import new_op
 from juju.dialect.ops import SCALARS, int_params
-from juju.dialect.table import BY_PRIMITIVE, TABLE, Row
-from juju.dialect.types import DTYPES, ELEMENT_TYPES, KIND_NAMES, item_size, kind_of
+from juju.dialect.table import TABLE, Row
+from juju.dialect.types import ELEMENT_TYPES, KIND_NAMES, item_size, kind_of
 from juju.rules._registry import RULES, Operand, Rule, RuleContext, Unsupported, require_defaults, rule
 
-_TABLE_FILE = __import__("juju.dialect.table", fromlist=["table"]).__file__
+_TABLE_FILE = table.__file__
 _IGNORED = {"accuracy", "out_sharding", "sharding"}
 
 
@@ -64,7 +65,7 @@ def _dtype(ctx: RuleContext, n: int) -> str:
 
 
 def _register_table() -> None:
-    lines = open(_TABLE_FILE).read().splitlines()
+    lines = Path(_TABLE_FILE).read_text().splitlines()
     for row in TABLE:
         if row.form in ("convert", "select") or row.primitive == "round_p":
             continue
@@ -144,11 +145,3 @@ def _bitcast_convert_type_rule(ctx: RuleContext, x: Operand, *, new_dtype: Any) 
         return x
     element = ELEMENT_TYPES[after]
     return ctx.pointwise(ctx.out_shape(), [x], lambda block, args: scalar(block, "bitcast", args, element), after)
-
-
-def row_for(primitive: str) -> Row | None:
-    """The table row behind a primitive, for listings."""
-    return BY_PRIMITIVE.get(primitive)
-
-
-__all__ = ["DTYPES", "i32", "row_for", "scalar"]
