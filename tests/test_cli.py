@@ -25,6 +25,7 @@ from juju.cli._console import BuildProgress, bytes_text, seconds_text
 from juju.cli._group import CommandLineError
 from juju.cli.cache import age_text
 from juju.cli.codegen import STAGES, SUFFIXES
+from juju.cli.opt import main as opt_main
 from juju.errors import ToolchainError
 
 ESC = "\x1b["
@@ -96,7 +97,7 @@ def fails(*args: str, code: int = 1) -> str:
 
 def without_escapes(text: str) -> str:
     """The text as it is read: no colours, no links."""
-    return re.sub(r"\x1b\[[\d;]*m|\x1b\]8;[^\x1b]*\x1b\\\\", "", text)
+    return re.sub(r"\x1b\[[\d;]*m|\x1b\]8;[^\x1b]*\x1b\\", "", text)
 
 
 def process(*args: str, **options) -> subprocess.CompletedProcess[str]:
@@ -544,3 +545,82 @@ def test_largest_difference():
     for other in (jnp.ones(4), jnp.ones(3, jnp.int32), (jnp.ones(3),), [jnp.ones(3), jnp.ones(3)]):
         with pytest.raises(CommandLineError, match="another structure, shape or dtype"):
             diff(jnp.ones(3), other)
+
+
+# --- juju-opt ---------------------------------------------------------------------------------------------------------
+
+
+def opt(capsys, *args: str, code: int = 0) -> tuple[str, str]:
+    with pytest.raises(SystemExit) as stop:
+        opt_main(args)
+    assert stop.value.code == code
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err
+    return captured.out, captured.err
+
+
+@pytest.fixture
+def mlir(model, tmp_path) -> str:
+    path = tmp_path / "f.mlir"
+    path.write_text(run("codegen", f"{model}:f", "--args", "f32[8], f32[8]", "--emit", "mlir").stdout)
+    return str(path)
+
+
+def test_opt_reads_what_codegen_prints(capsys, mlir):
+    assert opt(capsys, mlir) == (Path(mlir).read_text(), "")
+
+
+def test_opt_runs_passes_and_prints_between(capsys, mlir):
+    out, _ = opt(capsys, mlir, "-p", "cse,dce", "--print-between-passes")
+    assert "IR after cse:" in out
+    assert out.count("func.func @f") == 2
+
+
+def test_opt_reads_stdin(mlir):
+    command = [sys.executable, "-c", "from juju.cli.opt import main; main()", "-p", "cse"]
+    done = subprocess.run(command, input=Path(mlir).read_text(), capture_output=True, text=True, check=True)
+    assert "juju.sin" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        (("{mlir}", "-p", "no-such-pass"), 2, ("no-such-pass", "the passes are", "cse")),
+        (("{mlir}", "-p", "cse{"), 2, ("-p 'cse{'",)),
+        (("{mlir}", "-p", "cse{x=1}"), 2, ("-p 'cse{x=1}'", "x")),
+        (("{mlir}.gone.mlir",), 1, ("error: there is no file", "gone.mlir")),
+        (("{model}",), 1, ("is not a .mlir file",)),
+        (("--nonsense",), 2, ("unrecognized arguments",)),
+    ],
+)
+def test_opt_errors(capsys, mlir, model, args, code, words):
+    out, err = opt(capsys, *(arg.replace("{mlir}", mlir).replace("{model}", model) for arg in args), code=code)
+    assert out == ""
+    for word in words:
+        assert word in err
+
+
+INVALID = {
+    "does not parse": ("func.func @f( {", "error:"),
+    "unknown operation": ('"juju.no_such_op"() : () -> ()', "juju.no_such_op"),
+    "wrong types": (
+        'func.func @f(%x: f32, %y: i32) -> f32 {\n  %0 = "juju.add"(%x, %y) : (f32, i32) -> f32\n'
+        "  func.return %0 : f32\n}",
+        "is not valid",
+    ),
+    "use before definition": (
+        "func.func @f(%x: f32) -> f32 {\n  %0 = juju.exp %1 : f32\n  %1 = juju.exp %x : f32\n  func.return %0 : f32\n}",
+        "is not valid",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "words"), INVALID.values(), ids=INVALID)
+def test_opt_refuses_invalid_text(capsys, tmp_path, text, words):
+    path = tmp_path / "bad.mlir"
+    path.write_text(text)
+    out, err = opt(capsys, str(path), code=1)
+    assert out == ""
+    assert err.startswith("error: ")
+    assert "bad.mlir" in err
+    assert words in err

@@ -47,7 +47,7 @@ class JujuOptMain(xDSLOptMain):
         """Also checks that values are defined before they are used, which xDSL's verifier does not.
 
         Raises:
-            CommandLineError: unknown passes, or options they do not have.
+            BadPasses: unknown passes, or options they do not have.
         """
         from juju.dialect import check_order
 
@@ -66,6 +66,9 @@ class JujuOptMain(xDSLOptMain):
                 check_order(module)
 
         self.pipeline = PassPipeline(self.pipeline.passes, callback)
+
+    def output_resulting_program(self, prog: ModuleOp) -> str:
+        return super().output_resulting_program(prog).rstrip("\n") + "\n"
 
 
 class BadPasses(click.UsageError):
@@ -98,3 +101,7 @@ def _run(arguments: Sequence[str]) -> int:
     except DiagnosticException as error:
         raise CommandLineError(f"a pass failed on {file or 'the input'}: {str(error).strip()}") from error
     return 0
+
+
+if __name__ == "__main__":
+    main()
