@@ -1,0 +1,326 @@
+"""The `linked` engine: kernels compiled into a MAX graph, for `juju.Primitive`, `make_max_graph` and `export`.
+
+Compiling a MAX graph takes about 13 seconds however small it is, so the `max` engine is the default. This one is for
+plans that hold operations of MAX itself, and for models that live without juju.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+from max.driver import CPU, Buffer
+from max.dtype import DType
+from max.engine import Model
+from max.graph import DeviceRef, Graph, Module, TensorType, TensorValue, ops
+
+from juju.build import Progress
+from juju.build.progress import report
+from juju.engines import graphs, packages
+from juju.errors import InternalError, KernelStatusError
+from juju.mojo import linked as package_text
+from juju.plan import Buffer as PlanBuffer
+from juju.plan import CustomCall, Launch, Plan
+
+KERNEL_FAILED = "kernel {kernel} of {name} returned status {status}"
+UNWRITTEN = "{name} reads buffer {index}, which no step writes"
+
+GRAIN_NANOSECONDS = 30_000
+"""Work that is worth a thread of its own."""
+
+SHOWN_ELEMENTS = 64
+"""Captured constants of up to so many elements are constants of a printed graph; others are inputs."""
+
+_FORMAT = 1
+"""Raised when the same plan gives another graph; part of every key."""
+
+_STATUS = re.compile(r"juju-status (-?\d+) in (\w+)")
+_PATHS = re.compile(r"_kernel_library_paths = \[[^\]]*\],? ?")
+
+
+class MaxGraph:
+    """A thin MAX graph: one `mo.custom` for each kernel launch, and the operations of each `juju.Primitive`.
+
+    `graph` is the `max.graph.Graph`. Its inputs are the operands, and then the arrays in `constants`: captured constants
+    that are too large to stand in a graph.
+    """
+
+    def __init__(self, graph: Graph, constants: Sequence[Any] = ()) -> None:
+        self.graph = graph
+        self.constants = tuple(constants)
+
+    def __str__(self) -> str:
+        # Where the compiled packages are says nothing about the graph, and differs between machines.
+        return _PATHS.sub("", str(self.graph), count=1)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True)
+class Request:
+    """A plan to compile. Captured constants are part of the graph with `embed`, and inputs of it otherwise."""
+
+    plan: Plan
+    constants: Sequence[Any]
+    out_avals: Sequence[Any] = ()
+    embed: bool = False
+
+    @property
+    def inside(self) -> set[int]:
+        """The buffers that are constants of the graph."""
+        return set(_of_kind(self.plan, "constant")) if self.embed else set()
+
+
+class Executable:
+    """A compiled graph. Called with the flat operands as jax arrays, it returns jax arrays as `jax.jit` would."""
+
+    def __init__(self, request: Request, model: Model) -> None:
+        self.plan = request.plan
+        self._model = model
+        self._constants = request.constants
+        self._inputs = [_to_max(request.constants[b.index]) for b in _of_kind(request.plan, "constant").values()]
+        self._operands = [b.index for b in _of_kind(request.plan, "operand").values()]
+        self._out_avals = tuple(request.out_avals)
+
+    def __call__(self, leaves: Sequence[Any]) -> list[Any]:
+        """Raises `KernelStatusError` if a kernel reports an error."""
+        arrays = [jax.numpy.asarray(leaf) for leaf in leaves]
+        outputs = self.execute([_to_max(arrays[n]) for n in self._operands])
+        return [jax.dlpack.from_dlpack(b) for b in outputs]
+
+    def execute(self, buffers: Sequence[Buffer]) -> list[Buffer]:
+        """The results for operands that are MAX buffers; a result that is an operand shares its memory."""
+        try:
+            return self._model.execute(*buffers, *self._inputs)
+        except ValueError as error:
+            found = _STATUS.search(str(error))
+            if found is None:
+                raise
+            status, kernel = found.groups()
+            raise KernelStatusError(KERNEL_FAILED.format(kernel=kernel, name=self.plan.name, status=status)) from error
+
+
+def build_graph(plan: Plan, constants: Sequence[Any] = (), *, progress: Progress | None = None) -> MaxGraph:
+    """The thin graph of a plan, to look at. The kernels' package is compiled if it is new, the graph is not.
+
+    Raises `KernelCompileError`, `PrimitiveError`, `ToolchainError`.
+    """
+    captured = _of_kind(plan, "constant")
+    inside = {n for n, b in captured.items() if math.prod(b.shape) <= SHOWN_ELEMENTS}
+    extensions = _extensions([plan], progress)
+    with graphs.building:
+        graph = _build(plan, constants, inside, plan.name, Module(), extensions)
+    return MaxGraph(graph, [constants[b.index] for n, b in captured.items() if n not in inside])
+
+
+def load(
+    plan: Plan,
+    constants: Sequence[Any],
+    out_avals: Sequence[Any],
+    *,
+    donated: Sequence[int] = (),
+    progress: Progress | None = None,
+) -> Executable:
+    """Compiles the plan's graph, or finds it in the store. Raises as `build_graph`, and `StoreError`."""
+    (loaded,) = load_all([Request(plan, constants, out_avals)], progress=progress)
+    if isinstance(loaded, Exception):
+        raise loaded
+    return loaded
+
+
+def load_all(requests: Sequence[Request], *, progress: Progress | None = None) -> list[Executable | Exception]:
+    """An executable for each request; graphs that are new are compiled together. One that fails has its exception."""
+    outcome: dict[int, Executable | Exception] = {}
+    keys: dict[int, str] = {}
+    places: dict[str, graphs.Place] = {}
+    missing: dict[str, Request] = {}
+    for n, request in enumerate(requests):
+        try:
+            keys[n] = _key(request, progress)
+            place = graphs.find(keys[n])
+        except Exception as error:
+            outcome[n] = error
+            continue
+        if place is None:
+            missing[keys[n]] = request
+        else:
+            places[keys[n]] = place
+            report(progress, "graph", request.plan.name, "hit")
+    compiled, failed = _compile(missing, progress)
+    places.update(compiled)
+    for n, key in keys.items():
+        if n not in outcome:
+            outcome[n] = failed[key] if key in failed else Executable(requests[n], graphs.load(places[key]))
+    return [outcome[n] for n in range(len(requests))]
+
+
+def export(plan: Plan, constants: Sequence[Any], path: Path, *, progress: Progress | None = None) -> Path:
+    """Writes a self-contained `.mef`: its inputs are the operands, kernels and captured constants are inside.
+
+    Raises as `build_graph`, and `OSError` if `path` cannot be written.
+    """
+    request = Request(plan, constants, embed=bool(_of_kind(plan, "constant")))
+    key = _key(request, progress)
+    place = graphs.find(key)
+    if place is None or not place.alone:
+        extensions = _extensions([plan], progress)
+        place = graphs.compile_drafts({key: _draft(request, extensions)}, progress)[key]
+    path.write_bytes(place.path.read_bytes())
+    return path
+
+
+def _compile(
+    missing: dict[str, Request], progress: Progress | None
+) -> tuple[dict[str, graphs.Place], dict[str, Exception]]:
+    """Compiles all in one module; if that fails, each alone, to know which of them fail."""
+    if not missing:
+        return {}, {}
+    try:
+        extensions = _extensions([request.plan for request in missing.values()], progress)
+        drafts = {key: _draft(request, extensions) for key, request in missing.items()}
+        return graphs.compile_drafts(drafts, progress), {}
+    except Exception as error:
+        if len(missing) == 1:
+            return {}, dict.fromkeys(missing, error)
+    places: dict[str, graphs.Place] = {}
+    failed: dict[str, Exception] = {}
+    for key, request in missing.items():
+        compiled, errors = _compile({key: request}, progress)
+        places.update(compiled)
+        failed.update(errors)
+    return places, failed
+
+
+def _draft(request: Request, extensions: tuple[Path, ...]) -> graphs.Draft:
+    plan = request.plan
+
+    def build(name: str, module: Module) -> Graph:
+        return _build(plan, request.constants, request.inside, name, module, extensions)
+
+    return graphs.Draft(plan.name, build, extensions)
+
+
+def _key(request: Request, progress: Progress | None) -> str:
+    """A digest of everything that decides the compiled graph."""
+    plan = request.plan
+    kernels = [f"{op.name} {op.kernel.key}" for op in package_text.ops_of([plan]).values()]
+    parts: list[Any] = [_FORMAT, kernels, package_text.template_text(), request.embed]
+    if request.embed:
+        parts += [_content(request.constants[b.index]) for b in _of_kind(plan, "constant").values()]
+    if plan.storable:
+        symbols = [kernel.symbol for kernel in plan.kernels]
+        parts.append([[b.kind, b.index, b.shape, b.dtype] for b in plan.buffers])
+        parts.append([[symbols[s.kernel], s.buffers, s.sizes, s.extent, grain(s.cost)] for s in plan.launches])
+        parts.append([plan.results, plan.result_shapes])
+    else:  # only the graph says what the primitives do
+        extensions = _extensions([plan], progress)
+        with graphs.building:
+            graph = _build(plan, request.constants, request.inside, "key", Module(), extensions)
+        parts.append(_PATHS.sub("", str(graph), count=1))
+        parts.append([hashlib.sha256(path.read_bytes()).hexdigest() for path in packages.of_primitives(plan, progress)])
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _content(array: Any) -> str:
+    return hashlib.sha256(jax.numpy.asarray(array).tobytes()).hexdigest()
+
+
+def grain(cost: float) -> int:
+    """The points that are worth a thread, where one takes `cost` nanoseconds; a multiple of 64."""
+    return max(1, round(GRAIN_NANOSECONDS / max(cost, 0.001) / 64)) * 64
+
+
+def _extensions(plans: Sequence[Plan], progress: Progress | None) -> tuple[Path, ...]:
+    """All compiled packages that graphs of `plans` need."""
+    found: dict[Path, None] = {}
+    kernels = package_text.ops_of(plans)
+    if kernels:
+        files = package_text.render(kernels)
+        name = f"juju_linked_{hashlib.sha256(json.dumps(files).encode()).hexdigest()[:16]}"
+        imports = {name for op in kernels.values() for name in op.kernel.imports}
+        found.update(dict.fromkeys(packages.generated(name, files, imports, progress)))
+    for plan in plans:
+        found.update(dict.fromkeys(packages.of_primitives(plan, progress)))
+    return tuple(found)
+
+
+def _build(
+    plan: Plan, constants: Sequence[Any], inside: set[int], name: str, module: Module, extensions: tuple[Path, ...]
+) -> Graph:
+    """Adds the graph of `plan` to `module`; the captured constants `inside` are part of it, others are inputs."""
+    captured = _of_kind(plan, "constant")
+    inputs = {**_of_kind(plan, "operand"), **{n: b for n, b in captured.items() if n not in inside}}
+    types = [_type(b) for b in inputs.values()]
+    with Graph(name, input_types=types, kernel_library=graphs.library(extensions), module=module) as graph:
+        values = {n: value.tensor for n, value in zip(inputs, graph.inputs, strict=True)}
+        for n in inside:
+            values[n] = ops.constant(_to_max(constants[captured[n].index]))
+        builder = _Builder(plan, values)
+        for step in plan.steps:
+            builder.launch(step) if isinstance(step, Launch) else builder.call(step)
+        shapes = plan.result_shapes or [plan.buffers[i].shape for i in plan.results]
+        graph.output(*[builder.read(i, shape) for i, shape in zip(plan.results, shapes, strict=True)])
+    return graph
+
+
+class _Builder:
+    """Turns steps into graph operations; `values` is what is in each buffer so far."""
+
+    def __init__(self, plan: Plan, values: dict[int, TensorValue]) -> None:
+        self.plan = plan
+        self.values = values
+        self.ops = package_text.ops_of([plan])
+
+    def read(self, index: int, shape: Sequence[int] | None = None) -> TensorValue:
+        """What is in a buffer, in another shape if one is given."""
+        if index not in self.values:
+            buffer = self.plan.buffers[index]
+            if 0 not in buffer.shape:
+                raise InternalError(UNWRITTEN.format(name=self.plan.name, index=index))
+            # There is nothing to write in it, so no step does.
+            self.values[index] = ops.constant(Buffer(DType[buffer.dtype], buffer.shape, device=CPU()))
+        value = self.values[index]
+        if shape is None or [int(n) for n in value.shape] == list(shape):
+            return value
+        return ops.reshape(value, list(shape))
+
+    def launch(self, step: Launch) -> None:
+        op = self.ops[self.plan.kernels[step.kernel].symbol]
+        parameters = {"extent": step.extent, "grain": grain(step.cost), **dict(zip(op.sizes, step.sizes, strict=True))}
+        outputs = [step.buffers[n] for n in op.writes]
+        results = ops.custom(
+            op.name,
+            DeviceRef.CPU(),
+            [self.read(step.buffers[n]) for n in op.reads],
+            [_type(self.plan.buffers[i]) for i in outputs],
+            parameters=parameters,
+        )
+        self.values.update(zip(outputs, (result.tensor for result in results), strict=True))
+
+    def call(self, step: CustomCall) -> None:
+        operands = [self.read(i, shape) for i, shape in zip(step.operands, step.operand_shapes, strict=True)]
+        want = [jax.ShapeDtypeStruct(b.shape, b.dtype) for b in (self.plan.buffers[i] for i in step.results)]
+        results = step.primitive.lower(operands, step.params, want)
+        self.values.update(zip(step.results, results, strict=True))
+
+
+def _of_kind(plan: Plan, kind: str) -> dict[int, PlanBuffer]:
+    """The operands or constants of a plan by their place in `buffers`, in the order of `index`."""
+    found = [(n, b) for n, b in enumerate(plan.buffers) if b.kind == kind]
+    return dict(sorted(found, key=lambda item: item[1].index))
+
+
+def _type(buffer: PlanBuffer) -> TensorType:
+    return TensorType(DType[buffer.dtype], list(buffer.shape), device=DeviceRef.CPU())
+
+
+def _to_max(array: Any) -> Buffer:
+    return Buffer.from_dlpack(array)
