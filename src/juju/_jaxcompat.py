@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend import core as jex
 
 try:
     from jaxlib._jax import dlpack_managed_tensor_to_buffer as _import_tensor  # pyright: ignore[reportMissingImports]
@@ -31,6 +32,10 @@ try:
     from jax._src.config import trace_context as _trace_context
 except ImportError:
     _trace_context = None
+try:
+    from jax._src.core import trace_state_clean as _trace_state_clean
+except ImportError:
+    _trace_state_clean = None
 
 Device: TypeAlias = Any
 """`jax.Device`, which type checkers do not see as a type."""
@@ -40,6 +45,7 @@ PRIVATE = {
     "hold": _export_buffer is not None,
     "handler": _result_handler is not None,
     "trace_context": _trace_context is not None,
+    "trace_state_clean": _trace_state_clean is not None,
 }
 
 CONFIG = (
@@ -138,3 +144,14 @@ def public_trace_context() -> Hashable:
 
 trace_context: Callable[[], Hashable] = _trace_context if _trace_context is not None else public_trace_context
 """Everything outside its arguments that decides what a function traces to, as a value with `==` and `hash`."""
+
+_CLEAN_STATE = jex.get_opaque_trace_state(convention="flax")
+
+
+def public_trace_state_clean() -> bool:
+    """`trace_state_clean` by public functions."""
+    return jex.get_opaque_trace_state(convention="flax") == _CLEAN_STATE
+
+
+trace_state_clean: Callable[[], bool] = _trace_state_clean or public_trace_state_clean
+"""False under `jit`, `grad`, `vmap` and every other transformation."""
