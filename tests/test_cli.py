@@ -410,11 +410,24 @@ def test_cache_directory_that_is_not_there_yet(tmp_path):
     assert "made at the first use" in check.found
 
 
-@pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
-def test_cache_directory_that_cannot_be_written(tmp_path):
-    tmp_path.chmod(0o500)
-    assert doctor_module.check_folder(tmp_path).verdict == "failed"
-    tmp_path.chmod(0o700)
+def test_cache_directory_that_cannot_be_written(tmp_path, monkeypatch):
+    def refuse(**_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(doctor_module.tempfile, "TemporaryFile", refuse)
+    check = doctor_module.check_folder(tmp_path)
+    assert check.verdict == "failed"
+    assert "not writable: Permission denied" in check.found
+    assert "JUJU_CACHE_DIR" in check.remedy
+
+
+def test_nearly_full_disk_is_a_warning(tmp_path, monkeypatch):
+    usage = doctor_module.shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(doctor_module.shutil, "disk_usage", lambda _: usage._replace(free=1 << 20))
+    check = doctor_module.check_folder(tmp_path)
+    assert check.verdict == "warning"
+    assert "1.0 MB free" in check.found
+    assert "juju cache clear" in check.remedy
 
 
 # --- cache ------------------------------------------------------------------------------------------------------------
@@ -449,9 +462,12 @@ def test_cache_stats(store):
     text = run("cache", "stats").stdout
     assert str(store.root) in text
     assert "plans             1," in text
-    figures = json.loads(run("cache", "stats", "--json").stdout)
+    assert re.search(r"^result pool +at most .*B kept for reuse", text, re.M)
+    both = json.loads(run("cache", "stats", "--json").stdout)
+    figures = both["store"]
     assert (figures["plans"], figures["packages"], figures["kernels"]) == (1, 1, 0)
     assert figures["bytes"] >= 2000
+    assert both["pool"]["limit"] > 0
 
 
 def test_cache_clear_asks_first(store):

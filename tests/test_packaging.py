@@ -215,6 +215,15 @@ def test_every_command_and_option_is_documented(path, command):
             assert any(option in section for option in param.opts), f"{path} {longest} is not in docs/cli.md"
 
 
+def test_every_environment_variable_is_documented():
+    sources = "".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    named = set(re.findall(r"""environ(?:\.get\(|\[)["'](JUJU_\w+)""", sources))
+    assert "JUJU_CACHE_DIR" in named
+    table = (ROOT / "docs/cli.md").read_text().split("## Environment variables")[1]
+    for name in named:
+        assert f"`{name}`" in table, f"docs/cli.md does not list {name}"
+
+
 def test_scripts_are_valid_bash():
     run("bash", "-n", ROOT / ".ci/run")
     assert os.access(ROOT / ".ci/run", os.X_OK)

@@ -49,12 +49,17 @@ def ls(kind: str | None, as_json: bool) -> None:
 @cache.command(examples=("juju cache stats", "juju cache stats --json"))
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def stats(as_json: bool) -> None:
-    """Say where the store is, and how much is in it."""
-    from juju.build import default_store
+    """Say where the store is and how much is in it, and how much memory results may keep for reuse.
 
-    found = default_store().stats()
+    From Python, juju.cache_stats() says the same, with the pool of the running process.
+    """
+    from juju import cache_stats
+
+    both = cache_stats()
+    found, pool = both.store, both.pool
     if as_json:
-        click.echo(json.dumps({**dataclasses.asdict(found), "bytes": found.bytes}, indent=1, default=str))
+        figures = {**dataclasses.asdict(both), "store": {**dataclasses.asdict(found), "bytes": found.bytes}}
+        click.echo(json.dumps(figures, indent=1, default=str))
         return
     rows = [
         ("directory", str(found.root)),
@@ -65,6 +70,7 @@ def stats(as_json: bool) -> None:
         ("packages", f"{found.packages}, {bytes_text(found.package_bytes)}"),
         ("other toolchains", bytes_text(found.other_bytes)),
         ("total", bytes_text(found.bytes)),
+        ("result pool", f"at most {bytes_text(pool.limit)} kept for reuse, in each process"),
     ]
     for name, value in rows:
         click.echo(f"{name:<17} {value}")

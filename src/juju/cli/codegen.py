@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ def codegen(
     TARGET is path/to/file.py:name or package.module:name. It need not be decorated with juju.fuse.
 
     The shapes of its arguments come from --args; else from example_args= on the decorator; else from jaxtyping
-    annotations such as Float[Array, "n 3"]. Nothing is run. llvm and asm call the Mojo compiler, the others do not.
+    annotations such as Float[Array, "n 3"]. Nothing is run. graph, llvm and asm need the Mojo compiler (seconds).
     """
     stages = list(dict.fromkeys(stage for group in emitted for stage in group)) or ["mojo"]
     chosen = load_target(target)
@@ -121,7 +122,8 @@ def stage_texts(lowered: Any, stage: str) -> list[str]:
 
         with Waiting(f"compiling {len(lowered.kernels)} kernel{'s'[: len(lowered.kernels) > 1]} to {stage}"):
             return [emit(kernel, stage) for kernel in lowered.kernels]
-    return [lowered.as_text(stage)]
+    with Waiting("building the graph") if stage == "graph" else nullcontext():
+        return [lowered.as_text(stage)]
 
 
 def _show(target: Target, texts: dict[str, str]) -> None:
