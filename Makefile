@@ -38,8 +38,8 @@ test-fast: $(VENV)/.juju-dev ## Run the tests that take less than about ten seco
 	@$(PY) -m pytest -m "not slow" $(ARGS)
 
 .PHONY: kernels
-kernels: $(VENV)/.juju ## Compile the hand-written kernels in kernels/ into the cache
-	@$(PY) -m juju.cli.kernels $(ARGS)
+kernels: $(VENV)/.juju ## Compile the hand-written kernels in kernels/, and the launcher, into the cache
+	@$(PY) -m juju.cli cache warm
 
 .PHONY: golden
 golden: $(VENV)/.juju-dev ## Rewrite generated/, the kernels the tests compare with
