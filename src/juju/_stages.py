@@ -224,7 +224,10 @@ def compile_all(
                 raise
             plans.append(error)
     start = time.perf_counter()
-    runs_linked = [isinstance(p, Plan) and (low._engine == "linked" or not p.storable) for low, p in zip(lowered, plans, strict=True)]
+    runs_linked = [
+        isinstance(p, Plan) and (low._engine == "linked" or not p.storable)
+        for low, p in zip(lowered, plans, strict=True)
+    ]
     kernels = {
         k.key: k
         for plan, linked in zip(plans, runs_linked, strict=True)
@@ -242,13 +245,20 @@ def compile_all(
     else:
         built_list = []
     built = dict(zip(kernels, built_list, strict=True))
+    executables = _load_linked(lowered, plans, runs_linked, progress) if any(runs_linked) else {}
     results: list[Compiled | Exception] = []
-    for low, plan, linked in zip(lowered, plans, runs_linked, strict=True):
+    for n, (low, plan) in enumerate(zip(lowered, plans, strict=True)):
         try:
             if isinstance(plan, Exception):
                 raise plan
-            executable = _load(low, plan, linked, built, progress)
-            hit = not linked and all(k.key in known for k in plan.kernels)
+            if runs_linked[n]:
+                executable = executables[n]
+                if isinstance(executable, Exception):
+                    raise executable
+                hit = executable.cache_hit
+            else:
+                executable = _load(low, plan, built, progress)
+                hit = all(k.key in known for k in plan.kernels)
             seconds = 0.0 if hit else time.perf_counter() - start
             results.append(Compiled(low, plan, executable, seconds, hit))
         except Exception as error:
@@ -258,16 +268,24 @@ def compile_all(
     return results
 
 
-def _load(low: Lowered, plan: Plan, linked: bool, built: dict[str, Any], progress: Progress | None) -> Any:
-    traced = low._traced
-    if linked:
-        from juju.engines import linked as linked_engine
+def _load_linked(
+    lowered: Sequence[Lowered],
+    plans: Sequence[Plan | Exception],
+    runs_linked: Sequence[bool],
+    progress: Progress | None,
+) -> dict[int, Any]:
+    """Executables of the `linked` engine by position; all their graphs are compiled together."""
+    from juju.engines import linked
 
-        return linked_engine.load(
-            plan, low._constants(), traced.out_avals, donated=traced.donated, progress=progress
-        )
+    chosen = {n: plan for n, plan in enumerate(plans) if runs_linked[n] and isinstance(plan, Plan)}
+    requests = [linked.Request(plan, lowered[n]._constants(), lowered[n].out_avals) for n, plan in chosen.items()]
+    return dict(zip(chosen, linked.load_all(requests, progress=progress), strict=True))
+
+
+def _load(low: Lowered, plan: Plan, built: dict[str, Any], progress: Progress | None) -> Any:
     from juju.engines import max as max_engine
 
+    traced = low._traced
     units = []
     for kernel in plan.kernels:
         unit = built[kernel.key]

@@ -30,7 +30,9 @@ NO_BATCHING = (
     "or an operand with a batch axis."
 )
 UNHASHABLE = "parameter {parameter} of {name} is {value}, which cannot be hashed. Pass arrays as positional operands."
-RULE_FAILED = "the max_lowering_rule of {name} raised {error}. Its operands are {operands}, its parameters {parameters}."
+RULE_FAILED = (
+    "the max_lowering_rule of {name} raised {error}. Its operands are {operands}, its parameters {parameters}."
+)
 RULE_RESULT = "the max_lowering_rule of {name} returned {value}, which is not a graph value or a list of them."
 RULE_COUNT = "the max_lowering_rule of {name} returned {got} values, but its abstract_eval promises {want}."
 RULE_TYPE = "result {index} of the max_lowering_rule of {name} is {got}, but its abstract_eval promises {want}."
@@ -76,7 +78,9 @@ class Primitive:
         self.max_lowering_rule = max_lowering_rule
         self.abstract_eval = abstract_eval
         self.multiple_results = multiple_results
-        self.kernels = tuple(Path(path).resolve() for path in ([kernels] if isinstance(kernels, str | Path) else kernels))
+        self.kernels = tuple(
+            Path(path).resolve() for path in ([kernels] if isinstance(kernels, str | Path) else kernels)
+        )
         self._jax = _jax_primitive(self)
         REGISTERED[self._jax] = self
 
@@ -102,7 +106,9 @@ class Primitive:
             raise PrimitiveError(EVAL_RESULT.format(name=self.name, value=raw))
         return single, [ShapedArray(tuple(a.shape), jax.numpy.dtype(a.dtype)) for a in listed]
 
-    def lower(self, operands: Sequence[TensorValue], params: Mapping[str, Any], want: Sequence[Any]) -> list[TensorValue]:
+    def lower(
+        self, operands: Sequence[TensorValue], params: Mapping[str, Any], want: Sequence[Any]
+    ) -> list[TensorValue]:
         """The graph values of a call, inside a `max.graph.Graph`; `want` holds the shape and dtype of each result.
 
         Raises `PrimitiveError` if the rule raises, or returns other values than `abstract_eval` promised.

@@ -1,4 +1,4 @@
-"""MAX graphs compiled once and kept in the store: many in one compile, which costs 13 seconds however many there are."""
+"""MAX graphs, compiled once and kept in the store; many in one compile, which takes 13 seconds for any number."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from max.engine import InferenceSession, Model, read
 from max.graph import Graph, KernelLibrary, Module
 
 from juju.build import Progress, Store, default_store
-from juju.build.progress import report, step
+from juju.build.progress import step
 from juju.errors import KernelCompileError
 
 GRAPH_FAILED = (
-    "MAX could not compile the graph of {name}: {reason}\nIf that does not say enough, MAX may have printed more above. "
-    "The kernels the graph calls are in: {packages}"
+    "MAX could not compile the graph of {name}: {reason}\n"
+    "If that does not say enough, MAX may have printed more above. The kernels the graph calls are in: {packages}"
 )
 
 _KIND, _REFERENCE, _MODULE = "g", "graph.json", "module.mef"
@@ -36,11 +36,10 @@ _compiling = threading.Lock()
 
 @dataclass(frozen=True)
 class Place:
-    """Where a compiled graph is: a `.mef` file, its name in there, and whether it has the file to itself."""
+    """Where a compiled graph is: a `.mef` file, and its name in there."""
 
     path: Path
     name: str
-    alone: bool
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ def find(key: str, store: Store | None = None) -> Place | None:
         return None
     kept = json.loads(reference.read_bytes())
     path = store.find_file(_KIND, kept["module"], _MODULE)
-    return None if path is None else Place(path, kept["name"], kept["alone"])
+    return None if path is None else Place(path, kept["name"])
 
 
 def compile_drafts(drafts: Mapping[str, Draft], progress: Progress | None = None) -> dict[str, Place]:
@@ -127,13 +126,13 @@ def _compile(drafts: Mapping[str, Draft], work: Path, store: Store) -> dict[str,
     whole = hashlib.sha256(data).hexdigest()
     path = store.add_file(_KIND, whole, _MODULE, data)
     for key, name in names.items():
-        kept = {"module": whole, "name": name, "alone": len(drafts) == 1}
+        kept = {"module": whole, "name": name}
         store.add_file(_KIND, key, _REFERENCE, json.dumps(kept).encode())
-    return {key: Place(path, name, len(drafts) == 1) for key, name in names.items()}
+    return {key: Place(path, name) for key, name in names.items()}
 
 
 def _compile_module(module: Module, extensions: Sequence[Path], output: Path) -> None:
-    # MAX compiles one module at a time and waits for its turn where Ctrl-C does not reach; this lock can be interrupted.
+    # MAX compiles one module at a time and waits for its turn where Ctrl-C does not reach, unlike at this lock.
     with _compiling:
         pending = session().compile_async(module, custom_extensions=list(extensions))
         # `compile` and `wait` cannot be interrupted either.

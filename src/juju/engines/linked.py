@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,15 +21,19 @@ from max.dtype import DType
 from max.engine import Model
 from max.graph import DeviceRef, Graph, Module, TensorType, TensorValue, ops
 
+from juju._jaxcompat import adopt, finisher
 from juju.build import Progress
 from juju.build.progress import report
 from juju.engines import graphs, packages
-from juju.errors import InternalError, KernelStatusError
+from juju.errors import ArgumentError, InternalError, KernelStatusError
 from juju.mojo import linked as package_text
 from juju.plan import Buffer as PlanBuffer
 from juju.plan import CustomCall, Launch, Plan
 
 KERNEL_FAILED = "kernel {kernel} of {name} returned status {status}"
+WRONG_DEVICE = (
+    "the linked engine takes arrays of one CPU device, and got some on {devices}. Move them with jax.device_put."
+)
 UNWRITTEN = "{name} reads buffer {index}, which no step writes"
 
 GRAIN_NANOSECONDS = 30_000
@@ -48,8 +52,8 @@ _PATHS = re.compile(r"_kernel_library_paths = \[[^\]]*\],? ?")
 class MaxGraph:
     """A thin MAX graph: one `mo.custom` for each kernel launch, and the operations of each `juju.Primitive`.
 
-    `graph` is the `max.graph.Graph`. Its inputs are the operands, and then the arrays in `constants`: captured constants
-    that are too large to stand in a graph.
+    `graph` is the `max.graph.Graph`. Its inputs are the operands, and then the arrays in `constants`: those captured
+    constants that are too large to stand in a graph.
     """
 
     def __init__(self, graph: Graph, constants: Sequence[Any] = ()) -> None:
@@ -82,8 +86,9 @@ class Request:
 class Executable:
     """A compiled graph. Called with the flat operands as jax arrays, it returns jax arrays as `jax.jit` would."""
 
-    def __init__(self, request: Request, model: Model) -> None:
+    def __init__(self, request: Request, model: Model, *, cache_hit: bool) -> None:
         self.plan = request.plan
+        self.cache_hit = cache_hit
         self._model = model
         self._constants = request.constants
         self._inputs = [_to_max(request.constants[b.index]) for b in _of_kind(request.plan, "constant").values()]
@@ -93,11 +98,29 @@ class Executable:
     def __call__(self, leaves: Sequence[Any]) -> list[Any]:
         """Raises `KernelStatusError` if a kernel reports an error."""
         arrays = [jax.numpy.asarray(leaf) for leaf in leaves]
-        outputs = self.execute([_to_max(arrays[n]) for n in self._operands])
-        return [jax.dlpack.from_dlpack(b) for b in outputs]
+        device, committed = _placement(arrays)
+        buffers = self.execute([Buffer.from_dlpack(arrays[n]) for n in self._operands])
+        results = []
+        for index, aval, buffer in zip(self.plan.results, self._out_avals, buffers, strict=True):
+            kind, n = self.plan.buffers[index].kind, self.plan.buffers[index].index
+            if kind == "operand" and arrays[n].shape == aval.shape:
+                results.append(arrays[n])
+            elif 0 in aval.shape:  # MAX gives such a buffer no address
+                results.append(jax.device_put(jax.numpy.zeros(aval.shape, aval.dtype), device if committed else None))
+            else:
+                shares = kind in ("operand", "constant")
+                capsule = (buffer.copy() if shares else buffer).__dlpack__()
+                results.append(finisher(aval, device, committed)(adopt(capsule, device)))
+        return results
+
+    def buffers(self, leaves: Sequence[Any]) -> list[Buffer]:
+        """As a call, with MAX buffers as results; one that is an operand or a constant shares its memory."""
+        arrays = [jax.numpy.asarray(leaf) for leaf in leaves]
+        _placement(arrays)
+        return self.execute([Buffer.from_dlpack(arrays[n]) for n in self._operands])
 
     def execute(self, buffers: Sequence[Buffer]) -> list[Buffer]:
-        """The results for operands that are MAX buffers; a result that is an operand shares its memory."""
+        """The results for operands that are MAX buffers. Raises `KernelStatusError` if a kernel reports an error."""
         try:
             return self._model.execute(*buffers, *self._inputs)
         except ValueError as error:
@@ -119,21 +142,6 @@ def build_graph(plan: Plan, constants: Sequence[Any] = (), *, progress: Progress
     with graphs.building:
         graph = _build(plan, constants, inside, plan.name, Module(), extensions)
     return MaxGraph(graph, [constants[b.index] for n, b in captured.items() if n not in inside])
-
-
-def load(
-    plan: Plan,
-    constants: Sequence[Any],
-    out_avals: Sequence[Any],
-    *,
-    donated: Sequence[int] = (),
-    progress: Progress | None = None,
-) -> Executable:
-    """Compiles the plan's graph, or finds it in the store. Raises as `build_graph`, and `StoreError`."""
-    (loaded,) = load_all([Request(plan, constants, out_avals)], progress=progress)
-    if isinstance(loaded, Exception):
-        raise loaded
-    return loaded
 
 
 def load_all(requests: Sequence[Request], *, progress: Progress | None = None) -> list[Executable | Exception]:
@@ -158,7 +166,9 @@ def load_all(requests: Sequence[Request], *, progress: Progress | None = None) -
     places.update(compiled)
     for n, key in keys.items():
         if n not in outcome:
-            outcome[n] = failed[key] if key in failed else Executable(requests[n], graphs.load(places[key]))
+            model = failed.get(key) or graphs.load(places[key])
+            hit = key not in missing
+            outcome[n] = model if isinstance(model, Exception) else Executable(requests[n], model, cache_hit=hit)
     return [outcome[n] for n in range(len(requests))]
 
 
@@ -167,12 +177,12 @@ def export(plan: Plan, constants: Sequence[Any], path: Path, *, progress: Progre
 
     Raises as `build_graph`, and `OSError` if `path` cannot be written.
     """
-    request = Request(plan, constants, embed=bool(_of_kind(plan, "constant")))
+    request = Request(plan, constants, embed=True)  # with a key of its own, so that it is alone in its file
     key = _key(request, progress)
     place = graphs.find(key)
-    if place is None or not place.alone:
-        extensions = _extensions([plan], progress)
-        place = graphs.compile_drafts({key: _draft(request, extensions)}, progress)[key]
+    if place is None:
+        draft = _draft(request, _extensions([plan], progress))
+        place = graphs.compile_drafts({key: draft}, progress)[key]
     path.write_bytes(place.path.read_bytes())
     return path
 
@@ -323,4 +333,14 @@ def _type(buffer: PlanBuffer) -> TensorType:
 
 
 def _to_max(array: Any) -> Buffer:
-    return Buffer.from_dlpack(array)
+    return Buffer.from_dlpack(jax.numpy.asarray(array))
+
+
+def _placement(arrays: Sequence[jax.Array]) -> tuple[Any, bool]:
+    """Where results go, and whether they are committed to it, by JAX's rules. Raises `ArgumentError`."""
+    committed = [x for x in arrays if x.committed]
+    devices = {device for x in committed or arrays for device in x.devices()}
+    if len(devices) > 1 or any(device.platform != "cpu" for device in devices):
+        raise ArgumentError(WRONG_DEVICE.format(devices=", ".join(sorted(str(device) for device in devices))))
+    default = getattr(jax.config, "jax_default_device", None) or jax.local_devices(backend="cpu")[0]
+    return (devices.pop() if devices else default), bool(committed)

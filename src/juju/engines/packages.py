@@ -34,7 +34,9 @@ def shipped() -> list[str]:
     ]
 
 
-def generated(name: str, files: Mapping[str, str], imports: Iterable[str], progress: Progress | None = None) -> list[Path]:
+def generated(
+    name: str, files: Mapping[str, str], imports: Iterable[str], progress: Progress | None = None
+) -> list[Path]:
     """The `.mojoc` of generated sources, and those of the packages it imports."""
     return _compiled(name, {file: text.encode() for file, text in files.items()}, sorted(imports), progress=progress)
 

@@ -22,7 +22,7 @@ _CLASH = "two kernels of {plan} have the symbol {symbol}"
 
 @dataclass(frozen=True)
 class Op:
-    """The custom op of a kernel. `reads` and `writes` are positions in `Launch.buffers`: its operands and its results."""
+    """The custom op of a kernel. `reads` and `writes`, positions in `Launch.buffers`, are its operands and results."""
 
     kernel: Kernel
     module: str
