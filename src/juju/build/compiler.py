@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -12,9 +13,10 @@ from pathlib import Path
 from typing import Literal, overload
 
 from juju.build import diagnostics
+from juju.build.diagnostics import Diagnostic
 from juju.build.packages import include_folders
 from juju.build.process import Outcome, compile_file
-from juju.build.progress import Progress, report, step
+from juju.build.progress import Progress, State, report
 from juju.build.shelf import Shelf
 from juju.build.store import Built, Store, default_store, put_library, put_text, require_names
 from juju.errors import KernelCompileError
@@ -105,7 +107,8 @@ def emit(kernel: Kernel, kind: Literal["llvm", "asm"], *, store: Store | None = 
             outcome = compile_file(kind, source, output, includes)
             if not outcome.ok:
                 kept = put_text(shelf, kernel.key, kernel.text)
-                raise _refused(kernel, [os.path.realpath(source)], outcome, kept)
+                errors = diagnostics.errors(outcome.output, work)
+                raise _refused(kernel, os.path.realpath(source), errors, outcome, kept)
             return output.read_text(encoding="utf-8", errors="replace")
 
     return store.writing(compile_it)
@@ -166,6 +169,7 @@ class _Run:
     store: Store
     progress: Progress | None
     results: dict[str, Built | Exception] = field(default_factory=dict)
+    began: float = 0.0
 
     def build(self, cancel: threading.Event | None = None) -> dict[str, Built | Exception]:
         self.store.writing(lambda shelf: self._build_on(shelf, cancel))
@@ -183,15 +187,20 @@ class _Run:
                     report(self.progress, "kernel", kernel.name, "hit")
                 else:
                     missing.append(kernel)
-            if missing:
-                with ExitStack() as steps:
-                    for kernel in missing:
-                        steps.enter_context(step(self.progress, "kernel", kernel.name))
-                    self._compile(shelf, missing, cancel)
+            self.began = time.perf_counter()
+            for kernel in missing:
+                report(self.progress, "kernel", kernel.name, "start")
+            try:
+                self._compile(shelf, missing, cancel)
+            finally:
+                seconds = time.perf_counter() - self.began
+                for kernel in missing:
+                    if kernel.key not in self.results:
+                        report(self.progress, "kernel", kernel.name, "failed", seconds)
 
     def _compile(self, shelf: Shelf, kernels: list[Kernel], cancel: threading.Event | None) -> None:
         """Compiles `kernels`; if that fails, all but those the compiler complained about, or else each half."""
-        groups = [kernels]
+        groups = [kernels] if kernels else []
         while groups:
             group = groups.pop()
             with shelf.workdir() as work:
@@ -202,9 +211,8 @@ class _Run:
                     self._keep(shelf, group, output.read_bytes())
                     continue
                 blamed = _blamed(group, sources, outcome)
-            for kernel, files in blamed:
-                kept = put_text(shelf, kernel.key, kernel.text)
-                self.results[kernel.key] = _refused(kernel, files, outcome, kept)
+            for kernel, file, errors in blamed:
+                self._refuse(shelf, kernel, file, errors, outcome)
             rest = [kernel for kernel in group if kernel.key not in self.results]
             if blamed and rest:
                 groups.append(rest)
@@ -213,16 +221,28 @@ class _Run:
                 groups += [rest[:half], rest[half:]]
 
     def _keep(self, shelf: Shelf, group: list[Kernel], library: bytes) -> None:
-        exported = {}
+        exported = []
         for kernel in group:
             if kernel.symbol.encode() + b"\0" in library:
-                exported[kernel.key] = (kernel.name, kernel.symbol, kernel.text)
+                exported.append(kernel)
             else:
-                kept = put_text(shelf, kernel.key, kernel.text)
                 outcome = Outcome(0, NO_SYMBOL.format(symbol=kernel.symbol))
-                self.results[kernel.key] = _refused(kernel, [""], outcome, kept)
+                self._refuse(shelf, kernel, "", [], outcome)
         if exported:
-            self.results.update(put_library(shelf, library, exported))
+            named = {kernel.key: (kernel.name, kernel.symbol, kernel.text) for kernel in exported}
+            self.results.update(put_library(shelf, library, named))
+            for kernel in exported:
+                self._report(kernel, "done")
+
+    def _refuse(
+        self, shelf: Shelf, kernel: Kernel, file: str, errors: list[list[Diagnostic]], outcome: Outcome
+    ) -> None:
+        kept = put_text(shelf, kernel.key, kernel.text)
+        self.results[kernel.key] = _refused(kernel, file, errors, outcome, kept)
+        self._report(kernel, "failed")
+
+    def _report(self, kernel: Kernel, state: State) -> None:
+        report(self.progress, "kernel", kernel.name, state, time.perf_counter() - self.began)
 
 
 def _write_sources(work: Path, kernels: list[Kernel]) -> list[Path]:
@@ -249,30 +269,26 @@ def _write_sources(work: Path, kernels: list[Kernel]) -> list[Path]:
     return sources
 
 
-def _blamed(group: list[Kernel], sources: list[Path], outcome: Outcome) -> list[tuple[Kernel, list[str]]]:
-    """The kernels that the compiler complained about, each with the name of its file."""
+def _blamed(
+    group: list[Kernel], sources: list[Path], outcome: Outcome
+) -> list[tuple[Kernel, str, list[list[Diagnostic]]]]:
+    """The kernels that the compiler complained about, each with its file and what was said."""
+    errors = diagnostics.errors(outcome.output, sources[0].parent)
+    files = [os.path.realpath(source) for source in sources]
     if len(group) == 1:
-        return [(group[0], [os.path.realpath(sources[0])])]
-    found = diagnostics.errors(outcome.output)
-    main = os.path.realpath(sources[-1])
-    table_lines = {
-        diagnostic.line
-        for errors in found
-        for diagnostic in errors[:1]
-        if os.path.realpath(diagnostic.file) == main and diagnostic.line
-    }
-    first_line = _BATCH_HEAD.count("\n") + len(group)
+        return [(group[0], files[0], errors)]
+    first_line = len(group) + _BATCH_HEAD.count("\n")
     blamed = []
-    for index, kernel in enumerate(group):
-        file = os.path.realpath(sources[index])
-        if diagnostics.concerning(found, [file]):
-            blamed.append((kernel, [file]))
-        elif first_line + index in table_lines:
-            blamed.append((kernel, [main]))
+    for index, (kernel, file) in enumerate(zip(group, files[:-1], strict=True)):
+        said = diagnostics.concerning(errors, file)
+        said += [e for e in errors if e[0].line == first_line + index and e[0].file == files[-1]]
+        if said:
+            blamed.append((kernel, file, said))
     return blamed
 
 
-def _refused(kernel: Kernel, files: list[str], outcome: Outcome, kept: Path) -> KernelCompileError:
-    found = diagnostics.errors(outcome.output)
+def _refused(
+    kernel: Kernel, file: str, errors: list[list[Diagnostic]], outcome: Outcome, kept: Path
+) -> KernelCompileError:
     output = outcome.output if outcome.returncode >= 0 else diagnostics.CRASHED.format(status=outcome.returncode)
-    return KernelCompileError(diagnostics.refusal(kernel, found, files, output, kept))
+    return KernelCompileError(diagnostics.refusal(kernel, file, errors, output, kept))

@@ -126,13 +126,12 @@ def _precompile(
         path.write_bytes(text)
         places[os.path.realpath(path)] = shown.get(file, f"{name}/{file}")
     output = work / f"{name}.mojoc"
-    include = [word for folder in folders for word in ("-I", str(folder))]
-    outcome = run_mojo(
-        ["precompile", "--diagnostic-format", "json", "--disable-warnings", *include, str(root), "-o", str(output)],
-        work,
-    )
+    words = ["precompile", "--diagnostic-format", "json", "--disable-warnings"]
+    words += [word for folder in folders for word in ("-I", str(folder))]
+    # The paths as given get into the package; relative ones keep it the same bytes wherever it is compiled.
+    outcome = run_mojo([*words, name, "-o", output.name], work)
     if not outcome.ok:
-        groups = diagnostics.errors(outcome.output)
+        groups = diagnostics.errors(outcome.output, work)
         raise KernelCompileError(diagnostics.package_refusal(name, groups, places, outcome.output))
     return output.read_bytes()
 

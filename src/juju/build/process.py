@@ -60,25 +60,20 @@ def compiler_runs() -> int:
 def compile_file(
     emit: str, source: Path, output: Path, includes: Sequence[Path], cancel: threading.Event | None = None
 ) -> Outcome:
-    """Runs `mojo build --emit <emit>` and leaves the result in `output`.
+    """Runs `mojo build --emit <emit>`, and leaves the result in `output`, which lies beside `source`.
 
     Raises `ToolchainError` if that says nothing about the source, and `OSError` if the disk is full.
     """
     tools = toolchain()
-    # Without a C compiler on PATH `mojo build` gives up, even if it has nothing to link.
-    direct = tools.linker is not None
-    compiled = output.with_suffix(".o") if direct and emit == "shared-lib" else output
-    include = [word for folder in includes for word in ("-I", str(folder))]
-    json_diagnostics = ["--diagnostic-format", "json", "--disable-warnings"]
-    kind = "object" if compiled != output else emit
-    outcome = run_mojo(
-        ["build", *FLAGS, *json_diagnostics, "--emit", kind, *include, str(source), "-o", str(compiled)],
-        output.parent,
-        cancel,
-    )
-    if outcome.ok and compiled != output:
-        return _link(tools, compiled, output, cancel)
-    return outcome
+    work = output.parent
+    # Linking ourselves works where there is no C compiler, which `mojo build --emit shared-lib` would call.
+    link = emit == "shared-lib" and tools.linker is not None
+    compiled = output.with_suffix(".o") if link else output
+    words = ["build", *FLAGS, "--diagnostic-format", "json", "--disable-warnings"]
+    words += [word for folder in includes for word in ("-I", str(folder))]
+    words += ["--emit", "object" if link else emit, source.name, "-o", compiled.name]
+    outcome = run_mojo(words, work, cancel)
+    return _link(tools, compiled, output, cancel) if link and outcome.ok else outcome
 
 
 def run_mojo(words: Sequence[str], workdir: Path, cancel: threading.Event | None = None) -> Outcome:
@@ -88,6 +83,11 @@ def run_mojo(words: Sequence[str], workdir: Path, cancel: threading.Event | None
         _runs += 1
     tools = toolchain()
     return _run([str(tools.mojo), *words], workdir, tools, cancel)
+
+
+def run_program(words: Sequence[str], workdir: Path, cancel: threading.Event | None = None) -> Outcome:
+    """Runs another program the way the compiler is run: stopped by `cancel`, by Ctrl-C and at exit."""
+    return _run(list(words), workdir, toolchain(), cancel)
 
 
 def _link(tools: Toolchain, compiled: Path, output: Path, cancel: threading.Event | None) -> Outcome:
@@ -135,6 +135,7 @@ def _run(words: list[str], workdir: Path, tools: Toolchain, cancel: threading.Ev
         "TMPDIR": str(workdir),
     }
     if tools.linker is not None:
+        # `mojo build` gives up if there is no C compiler, even if it has nothing to link.
         environment["MODULAR_MOJO_MAX_LINKER_DRIVER"] = str(tools.linker)
     try:
         process = subprocess.Popen(
@@ -157,6 +158,8 @@ def _run(words: list[str], workdir: Path, tools: Toolchain, cancel: threading.Ev
         output = _await(process, cancel)
     except BaseException:
         _kill(process)
+        assert process.stdout is not None
+        process.stdout.close()
         process.wait()
         raise
     finally:
