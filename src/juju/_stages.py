@@ -240,7 +240,8 @@ def compile_all(
         from juju.engines import max as max_engine
 
         if progress is not None or len(known) < len(kernels):
-            max_engine.prepare(progress)
+            chosen = [p for p, linked in zip(plans, runs_linked, strict=True) if isinstance(p, Plan) and not linked]
+            max_engine.prepare(progress, chosen)
         built_list = build_kernels(list(kernels.values()), progress=progress, return_exceptions=True)
     else:
         built_list = []
@@ -278,7 +279,12 @@ def _load_linked(
     from juju.engines import linked
 
     chosen = {n: plan for n, plan in enumerate(plans) if runs_linked[n] and isinstance(plan, Plan)}
-    requests = [linked.Request(plan, lowered[n]._constants(), lowered[n].out_avals) for n, plan in chosen.items()]
+    requests = []
+    for n, plan in chosen.items():
+        traced = lowered[n]._traced
+        requests.append(
+            linked.Request(plan, lowered[n]._constants(), traced.out_avals, traced.donated, traced.arg_names)
+        )
     return dict(zip(chosen, linked.load_all(requests, progress=progress), strict=True))
 
 
@@ -292,4 +298,12 @@ def _load(low: Lowered, plan: Plan, built: dict[str, Any], progress: Progress | 
         if isinstance(unit, Exception):
             raise unit
         units.append(unit)
-    return max_engine.load(plan, units, low._constants(), traced.out_avals, donated=traced.donated, progress=progress)
+    return max_engine.load(
+        plan,
+        units,
+        low._constants(),
+        traced.out_avals,
+        donated=traced.donated,
+        names=traced.arg_names,
+        progress=progress,
+    )

@@ -87,23 +87,12 @@ def _returning_buffers(compiled: Compiled) -> _Entry:
     from juju.engines.linked import Executable
 
     executable = compiled._executable
-    plan = compiled.plan
-    # A buffer may be written to: it never shares memory with an argument, a captured constant or another result.
-    shared = [
-        n
-        for n, index in enumerate(plan.results)
-        if plan.buffers[index].kind in ("operand", "constant") or index in plan.results[:n]
-    ]
-
-    def run(leaves: Sequence[Any]) -> list[Buffer]:
-        if isinstance(executable, Executable):
-            return executable.buffers(leaves)
-        return [Buffer.from_dlpack(array) for array in executable(leaves)]
 
     def entry(leaves: Sequence[Any]) -> Any:
-        buffers = run(leaves)
-        for n in shared:
-            buffers[n] = buffers[n].copy()
+        if isinstance(executable, Executable):
+            buffers = executable.buffers(leaves)
+        else:
+            buffers = [Buffer.from_dlpack(array) for array in executable(leaves)]
         return jax.tree_util.tree_unflatten(compiled.out_tree, buffers)
 
     return entry

@@ -18,6 +18,7 @@ from max.graph import Graph, KernelLibrary, Module
 
 from juju.build import Progress, Store, default_store
 from juju.build.progress import step
+from juju.engines.trampoline import check_fork, process
 from juju.errors import KernelCompileError
 
 GRAPH_FAILED = (
@@ -86,6 +87,8 @@ def load(place: Place) -> Model:
 @cache
 def session() -> InferenceSession:
     """The session of this process. Its device must live as long: without one, MAX starts its threads at every call."""
+    check_fork()
+    process.started = True
     return InferenceSession(devices=[CPU()])
 
 

@@ -25,19 +25,15 @@ from juju._jaxcompat import adopt, finisher
 from juju.build import Progress
 from juju.build.progress import report
 from juju.engines import graphs, packages
-from juju.errors import ArgumentError, InternalError, KernelStatusError
+from juju.engines.max import DELETED, SERIAL_NANOSECONDS, check_devices, points
+from juju.engines.trampoline import check_fork
+from juju.errors import DeletedArrayError, InternalError, KernelStatusError
 from juju.mojo import linked as package_text
 from juju.plan import Buffer as PlanBuffer
 from juju.plan import CustomCall, Launch, Plan
 
 KERNEL_FAILED = "kernel {kernel} of {name} returned status {status}"
-WRONG_DEVICE = (
-    "the linked engine takes arrays of one CPU device, and got some on {devices}. Move them with jax.device_put."
-)
 UNWRITTEN = "{name} reads buffer {index}, which no step writes"
-
-GRAIN_NANOSECONDS = 30_000
-"""Work that is worth a thread of its own."""
 
 SHOWN_ELEMENTS = 64
 """Captured constants of up to so many elements are constants of a printed graph; others are inputs."""
@@ -45,6 +41,7 @@ SHOWN_ELEMENTS = 64
 _FORMAT = 1
 """Raised when the same plan gives another graph; part of every key."""
 
+_BORROWED = ("operand", "constant")
 _STATUS = re.compile(r"juju-status (-?\d+) in (\w+)")
 _PATHS = re.compile(r"_kernel_library_paths = \[[^\]]*\],? ?")
 
@@ -70,11 +67,16 @@ class MaxGraph:
 
 @dataclass(frozen=True)
 class Request:
-    """A plan to compile. Captured constants are part of the graph with `embed`, and inputs of it otherwise."""
+    """A plan to compile; the other fields are as those of `juju.engines.max.load`.
+
+    Captured constants are part of the graph with `embed`, and inputs of it otherwise.
+    """
 
     plan: Plan
     constants: Sequence[Any]
     out_avals: Sequence[Any] = ()
+    donated: Sequence[int] = ()
+    names: Sequence[str] = ()
     embed: bool = False
 
     @property
@@ -93,34 +95,46 @@ class Executable:
         self._constants = request.constants
         self._inputs = [_to_max(request.constants[b.index]) for b in _of_kind(request.plan, "constant").values()]
         self._operands = [b.index for b in _of_kind(request.plan, "operand").values()]
-        self._out_avals = tuple(request.out_avals)
+        self._avals = tuple(request.out_avals)
+        self._donated = tuple(request.donated)
+        self._names = tuple(request.names)
+        results, places = request.plan.results, request.plan.buffers
+        self._shared = [n for n, i in enumerate(results) if places[i].kind in _BORROWED or i in results[:n]]
 
     def __call__(self, leaves: Sequence[Any]) -> list[Any]:
-        """Raises `KernelStatusError` if a kernel reports an error."""
-        arrays = _arrays(leaves)
-        device, committed = _placement(arrays)
-        buffers = self.execute([Buffer.from_dlpack(arrays[n]) for n in self._operands])
+        """Raises `KernelStatusError`, `DeletedArrayError`, `DeviceError`, `ForkError`."""
+        buffers = self.buffers(leaves)
+        device, committed = check_devices(leaves, self._names, self.plan.name)
         results = []
-        for index, aval, buffer in zip(self.plan.results, self._out_avals, buffers, strict=True):
-            kind, n = self.plan.buffers[index].kind, self.plan.buffers[index].index
-            if kind == "operand" and arrays[n].shape == aval.shape:
-                results.append(arrays[n])
-            elif 0 in aval.shape:  # MAX gives such a buffer no address
-                results.append(jax.device_put(jax.numpy.zeros(aval.shape, aval.dtype), device if committed else None))
+        for aval, buffer in zip(self._avals, buffers, strict=True):
+            if 0 in aval.shape:  # MAX gives such a buffer no address
+                empty = jax.numpy.zeros(aval.shape, aval.dtype)
+                results.append(jax.device_put(empty, device) if committed else empty)
             else:
-                shares = kind in ("operand", "constant")
-                capsule = (buffer.copy() if shares else buffer).__dlpack__()
-                results.append(finisher(aval, device, committed)(adopt(capsule, device)))
+                results.append(finisher(aval, device, committed)(adopt(buffer.__dlpack__(), device)))
+        for index in self._donated:
+            if isinstance(leaves[index], jax.Array):
+                leaves[index].delete()
         return results
 
     def buffers(self, leaves: Sequence[Any]) -> list[Buffer]:
-        """As a call, with MAX buffers as results; one that is an operand or a constant shares its memory."""
-        arrays = _arrays(leaves)
-        _placement(arrays)
-        return self.execute([Buffer.from_dlpack(arrays[n]) for n in self._operands])
+        """As a call, with MAX buffers as results. Each has memory of its own."""
+        check_fork()
+        check_devices(leaves, self._names, self.plan.name)
+        buffers = self.execute([self._operand(leaves[n]) for n in self._operands])
+        for n in self._shared:
+            buffers[n] = buffers[n].copy()
+        return buffers
+
+    def _operand(self, leaf: Any) -> Buffer:
+        if not isinstance(leaf, jax.Array):  # `asarray` of a jax array takes time and makes one to be waited for
+            leaf = jax.numpy.asarray(leaf)
+        elif leaf.is_deleted():
+            raise DeletedArrayError(DELETED.format(aval=leaf.aval.str_short()))
+        return Buffer.from_dlpack(leaf)
 
     def execute(self, buffers: Sequence[Buffer]) -> list[Buffer]:
-        """The results for operands that are MAX buffers. Raises `KernelStatusError` if a kernel reports an error."""
+        """The results for operands that are MAX buffers; one that is an operand or a constant shares its memory."""
         try:
             return self._model.execute(*buffers, *self._inputs)
         except ValueError as error:
@@ -228,7 +242,7 @@ def _key(request: Request, progress: Progress | None) -> str:
     if plan.storable:
         symbols = [kernel.symbol for kernel in plan.kernels]
         parts.append([[b.kind, b.index, b.shape, b.dtype] for b in plan.buffers])
-        parts.append([[symbols[s.kernel], s.buffers, s.sizes, s.extent, grain(s.cost)] for s in plan.launches])
+        parts.append([[symbols[s.kernel], s.buffers, s.sizes, s.extent, _grain(s)] for s in plan.launches])
         parts.append([plan.results, plan.result_shapes])
     else:  # only the graph says what the primitives do
         extensions = _extensions([plan], progress)
@@ -243,9 +257,10 @@ def _content(array: Any) -> str:
     return hashlib.sha256(jax.numpy.asarray(array).tobytes()).hexdigest()
 
 
-def grain(cost: float) -> int:
-    """The points that are worth a thread, where one takes `cost` nanoseconds; a multiple of 64."""
-    return max(1, round(GRAIN_NANOSECONDS / max(cost, 0.001) / 64)) * 64
+def _grain(launch: Launch) -> int:
+    """The least number of points that is worth a task; all of them if the launch is not worth several threads."""
+    worth = launch.extent * launch.cost >= SERIAL_NANOSECONDS
+    return points(launch.cost) if worth else max(1, launch.extent)
 
 
 def _extensions(plans: Sequence[Plan], progress: Progress | None) -> tuple[Path, ...]:
@@ -304,7 +319,7 @@ class _Builder:
 
     def launch(self, step: Launch) -> None:
         op = self.ops[self.plan.kernels[step.kernel].symbol]
-        parameters = {"extent": step.extent, "grain": grain(step.cost), **dict(zip(op.sizes, step.sizes, strict=True))}
+        parameters = {"extent": step.extent, "grain": _grain(step), **dict(zip(op.sizes, step.sizes, strict=True))}
         outputs = [step.buffers[n] for n in op.writes]
         results = ops.custom(
             op.name,
@@ -334,18 +349,3 @@ def _type(buffer: PlanBuffer) -> TensorType:
 
 def _to_max(array: Any) -> Buffer:
     return Buffer.from_dlpack(jax.numpy.asarray(array))
-
-
-def _arrays(leaves: Sequence[Any]) -> list[jax.Array]:
-    # `asarray` of an array that is one already takes 7 us, and gives a new array that has to be waited for.
-    return [leaf if isinstance(leaf, jax.Array) else jax.numpy.asarray(leaf) for leaf in leaves]
-
-
-def _placement(arrays: Sequence[jax.Array]) -> tuple[Any, bool]:
-    """Where results go, and whether they are committed to it, by JAX's rules. Raises `ArgumentError`."""
-    committed = [x for x in arrays if x.committed]
-    devices = {device for x in committed or arrays for device in x.devices()}
-    if len(devices) > 1 or any(device.platform != "cpu" for device in devices):
-        raise ArgumentError(WRONG_DEVICE.format(devices=", ".join(sorted(str(device) for device in devices))))
-    default = getattr(jax.config, "jax_default_device", None) or jax.local_devices(backend="cpu")[0]
-    return (devices.pop() if devices else default), bool(committed)
