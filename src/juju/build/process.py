@@ -9,7 +9,7 @@ import re
 import signal
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -23,12 +23,12 @@ from juju.errors import ToolchainError
 FLAGS: tuple[str, ...] = ()
 """Options of `mojo build` that decide the machine code; part of every kernel's key."""
 
-CANNOT_START = "juju cannot start the Mojo compiler {path} ({reason}). Is it installed completely?"
+CANNOT_START = "juju cannot start {path} ({reason}), which it needs to compile. Are Mojo and MAX installed completely?"
 NO_LINKER = (
     "The Mojo compiler found no C compiler to link with: neither its own linker {lld} nor 'cc' on PATH is there. "
     "Install the Mojo packages again, or a C compiler (on Debian and Ubuntu: apt install gcc)."
 )
-KILLED = "The Mojo compiler was ended by {signal} before it was done{hint}. Call again to compile again."
+KILLED = "The compiler was ended by {signal} before it was done{hint}. Call again to compile again."
 OUT_OF_MEMORY = ", probably because memory ran out"
 
 _DISK_FULL = re.compile(r"No space left on device|Disk quota exceeded")
@@ -77,17 +77,32 @@ def compile_file(
 
 
 def run_mojo(words: Sequence[str], workdir: Path, cancel: threading.Event | None = None) -> Outcome:
-    """Runs the `mojo` command with temporary files in `workdir`; raises as `compile_file`."""
+    """Runs the `mojo` command as `run_program` does."""
+    tools = toolchain()
+    # `mojo build` gives up if there is no C compiler, even if it has nothing to link.
+    driver = {} if tools.linker is None else {"MODULAR_MOJO_MAX_LINKER_DRIVER": str(tools.linker)}
+    outcome = run_program([str(tools.mojo), *words], workdir, cancel, environment=driver)
+    if not outcome.ok and "unable to find suitable c compiler" in outcome.output:
+        raise ToolchainError(NO_LINKER.format(lld=tools.mojo.parent / "lld"))
+    return outcome
+
+
+def run_program(
+    words: Sequence[str],
+    workdir: Path,
+    cancel: threading.Event | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+) -> Outcome:
+    """Runs a compiler in `workdir`, which also takes its temporary files, and counts it in `compiler_runs`.
+
+    Whatever ends the wait for it, `KeyboardInterrupt` or `cancel`, ends it and all its children too. Raises
+    `ToolchainError` if it cannot be started or somebody else killed it, and `OSError` if the disk is full.
+    """
     global _runs
     with _counting:
         _runs += 1
-    tools = toolchain()
-    return _run([str(tools.mojo), *words], workdir, tools, cancel)
-
-
-def run_program(words: Sequence[str], workdir: Path, cancel: threading.Event | None = None) -> Outcome:
-    """Runs another program the way the compiler is run: stopped by `cancel`, by Ctrl-C and at exit."""
-    return _run(list(words), workdir, toolchain(), cancel)
+    return _run(words, workdir, cancel, environment or {})
 
 
 def _link(tools: Toolchain, compiled: Path, output: Path, cancel: threading.Event | None) -> Outcome:
@@ -126,17 +141,15 @@ def _system_libraries() -> list[Path]:
     return found
 
 
-def _run(words: list[str], workdir: Path, tools: Toolchain, cancel: threading.Event | None) -> Outcome:
+def _run(words: Sequence[str], workdir: Path, cancel: threading.Event | None, extra: Mapping[str, str]) -> Outcome:
     environment = {
         **os.environ,
         # On an internal error the compiler would send a report over the network.
         "MODULAR_CRASH_REPORTING_ENABLED": "false",
         "MODULAR_TELEMETRY_ENABLED": "false",
         "TMPDIR": str(workdir),
+        **extra,
     }
-    if tools.linker is not None:
-        # `mojo build` gives up if there is no C compiler, even if it has nothing to link.
-        environment["MODULAR_MOJO_MAX_LINKER_DRIVER"] = str(tools.linker)
     try:
         process = subprocess.Popen(
             words,
@@ -164,7 +177,7 @@ def _run(words: list[str], workdir: Path, tools: Toolchain, cancel: threading.Ev
         raise
     finally:
         _running.discard(process)
-    _raise_if_not_ours(process.returncode, output, workdir, tools)
+    _raise_if_not_ours(process.returncode, output, workdir)
     return Outcome(process.returncode, output)
 
 
@@ -185,7 +198,7 @@ def _kill(process: subprocess.Popen[str]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _raise_if_not_ours(returncode: int, output: str, workdir: Path, tools: Toolchain) -> None:
+def _raise_if_not_ours(returncode: int, output: str, workdir: Path) -> None:
     """Raises if the run failed for a reason that has nothing to do with the text it compiled."""
     if returncode == 0:
         return
@@ -195,8 +208,6 @@ def _raise_if_not_ours(returncode: int, output: str, workdir: Path, tools: Toolc
         raise ToolchainError(KILLED.format(signal=number.name, hint=hint))
     if _DISK_FULL.search(output) or _is_full(workdir):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(workdir))
-    if "unable to find suitable c compiler" in output:
-        raise ToolchainError(NO_LINKER.format(lld=tools.mojo.parent / "lld"))
 
 
 def _is_full(folder: Path) -> bool:
