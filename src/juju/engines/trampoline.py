@@ -1,0 +1,306 @@
+"""Runs programs: lists of compiled kernels with their arguments, from Python in one call.
+
+A program is an array of 64-bit words (the layout is in `kernels/juju_runtime/program.mojo`) that is made once; a call
+only writes addresses into it. There are two ways to run it:
+
+* on the calling thread: a C function, for work that is over sooner than another thread would wake up;
+* in a MAX graph of one op, `juju_launch`, which splits large launches over MAX's threads. The graph knows nothing of
+  functions, shapes and dtypes: it is compiled once per machine, kept in the store, and loaded in milliseconds.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import struct
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from juju.build import (
+    Progress,
+    Store,
+    build_kernels,
+    default_store,
+    helper_package,
+    kernel_key,
+    package_digest,
+    toolchain,
+)
+from juju.build.process import run_program
+from juju.build.progress import report, step
+from juju.errors import ArgumentError, ForkError, InternalError, ToolchainError
+from juju.plan import Kernel
+
+if TYPE_CHECKING:
+    from max.engine import Model
+
+FORKED = (
+    "this process was forked after juju had started in its parent; the threads of MAX and JAX do not survive that. Use "
+    "multiprocessing.get_context('spawn') or 'forkserver', or fork before the first call of a fused function."
+)
+GRAPH_FAILED = (
+    "MAX could not compile juju's launch graph (exit status {status}). The last lines it printed:\n{output}\n"
+    "'juju doctor' checks the installation."
+)
+BAD_DISPATCH = "JUJU_DISPATCH is {text!r}; it must be one of auto, graph, serial"
+
+HEADER_BYTES = 4 * 8
+_NAME = "juju_launch"
+_LINES_SHOWN = 20
+
+_ENTRY = """\
+from juju_runtime.{module} import {function}
+from juju_runtime.program import Words
+
+
+@export
+def {symbol}(args: Words, lo: Int, hi: Int) abi("C") -> Int:
+    {body}
+"""
+
+Dispatch = Literal["auto", "graph", "serial"]
+
+
+class _Process:
+    """What a fork does to this process."""
+
+    __slots__ = ("forked", "started")
+
+    def __init__(self) -> None:
+        self.started = False
+        self.forked = False
+
+    def after_fork(self) -> None:
+        self.forked = self.started
+
+
+process = _Process()
+os.register_at_fork(after_in_child=process.after_fork)
+
+
+def check_fork() -> None:
+    """Raises `ForkError` in a child that was forked after juju had started."""
+    if process.forked:
+        raise ForkError(FORKED)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One launch of a program: a kernel by address, its arrays by their place among the addresses, and its sizes."""
+
+    kernel: int
+    extent: int
+    grain: int
+    arrays: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+
+class Program:
+    """The words of a program that one thread at a time may run; `fixed` addresses come after those of each call."""
+
+    __slots__ = ("_inputs", "address", "memory", "pack", "words")
+
+    def __init__(self, calls: Sequence[Call], variable: int, fixed: Sequence[int] = ()) -> None:
+        addresses = variable + len(fixed)
+        words = [len(calls), 0, 0, addresses, *([0] * variable), *fixed]
+        for call in calls:
+            arguments = len(call.arrays) + len(call.sizes)
+            words += [call.kernel, call.extent, call.grain, len(call.arrays), arguments]
+            words += [*call.arrays, *([0] * len(call.arrays)), *call.sizes]
+        self.words = np.array(words, np.int64)
+        self.address = self.words.ctypes.data
+        self.memory = self.words.data
+        self.pack = struct.Struct(f"{variable}q").pack_into
+        self._inputs: list[Any] | None = None
+
+    @property
+    def inputs(self) -> list[Any]:
+        """The words as the input of the MAX graph, without a copy."""
+        if self._inputs is None:
+            from max.driver import Buffer
+
+            self._inputs = [Buffer.from_numpy(self.words)]
+        return self._inputs
+
+
+def _not_loaded(inputs: list[Any]) -> object:
+    raise InternalError("the launch graph is not loaded")
+
+
+class Trampoline:
+    """Both ways to run a program: `serial(program.address)` returns a status, and so does `parallel`, in the program.
+
+    `parallel(program.inputs)` is there when `ready()`.
+    """
+
+    def __init__(self, serial: int, copy: int, dispatch: Dispatch) -> None:
+        # Releases the GIL. As a kernel it has two more arguments, which it does not read.
+        self.serial: Callable[[int], int] = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(serial)
+        self.copy = copy
+        self.dispatch = dispatch
+        self.parallel: Callable[[list[Any]], object] = _not_loaded
+        self._opening = threading.Lock()
+        self._opener: threading.Thread | None = None
+        self._failure: BaseException | None = None
+
+    def open_graph(self, progress: Progress | None = None, *, wait: bool = False) -> None:
+        """Compiles the graph if this machine has none yet, then loads it, in another thread unless `wait`.
+
+        Until it is loaded (MAX itself takes a quarter of a second) programs run on the calling thread. Raises
+        `ToolchainError` if MAX cannot compile it.
+        """
+        if self.dispatch == "serial" or self.ready():
+            return
+        path = graph_file(progress)
+        with self._opening:
+            if self._opener is None:
+                # Not a daemon: the interpreter must not end while MAX is being loaded.
+                self._opener = threading.Thread(target=self._open, args=(path,), name="juju-open")
+                self._opener.start()
+            opener = self._opener
+        if wait or self.dispatch == "graph":
+            opener.join()
+        self.ready()
+
+    def ready(self) -> bool:
+        """Whether the graph is loaded. Raises what went wrong while it was."""
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        return self.parallel is not _not_loaded
+
+    def _open(self, path: Path) -> None:
+        try:
+            self.parallel = _load(path)._execute_device_tensors
+        except BaseException as error:
+            self._failure = error
+            self._opener = None
+
+
+_lock = threading.RLock()
+_trampoline: Trampoline | None = None
+_pending: dict[str, threading.Thread] = {}
+
+
+def trampoline(progress: Progress | None = None) -> Trampoline:
+    """The trampoline of this process; its two C functions are compiled at first use on a machine.
+
+    Raises `ForkError`, and as `build_kernels` does.
+    """
+    global _trampoline
+    check_fork()
+    if _trampoline is None:
+        with _lock:
+            if _trampoline is None:
+                dispatch = _dispatch()
+                serial, copy = build_kernels(launchers(), progress=progress)
+                _trampoline = Trampoline(serial.address(), copy.address(), dispatch)
+                process.started = True
+    return _trampoline
+
+
+def start_builds(progress: Progress | None = None, *, graph: bool = True) -> None:
+    """Starts to compile what this machine lacks of the trampoline, in other threads, and returns at once.
+
+    `trampoline` and `Trampoline.open_graph` wait for it, and raise what goes wrong here.
+    """
+    store = default_store()
+    if any(store.find(kernel.key) is None for kernel in launchers()):
+        _start("launchers", lambda: build_kernels(launchers(), progress=progress))
+    if graph and _find_graph(store) is None:
+        _start("graph", lambda: graph_file(progress))
+
+
+def _start(name: str, build: Callable[[], object]) -> None:
+    def run() -> None:
+        with suppress(Exception):  # whoever needs it builds it again, and raises
+            build()
+
+    with _lock:
+        running = _pending.get(name)
+        if running is None or not running.is_alive():
+            _pending[name] = threading.Thread(target=run, name=f"juju-build-{name}", daemon=True)
+            _pending[name].start()
+
+
+def launchers() -> tuple[Kernel, Kernel]:
+    """The C functions that run a program on the calling thread, and that copy an array."""
+    return (
+        _launcher("serial", "program", "serial", "return serial(args)"),
+        _launcher("copy", "copy", "copy", "copy(args, lo, hi)\n    return 0"),
+    )
+
+
+def _launcher(name: str, module: str, function: str, body: str) -> Kernel:
+    imports = ("juju_runtime",)
+    key = kernel_key(_ENTRY.format(module=module, function=function, symbol="", body=body), imports)
+    symbol = f"juju_{name}_{key[:16]}"
+    text = _ENTRY.format(module=module, function=function, symbol=symbol, body=body)
+    return Kernel(f"juju_{name}", symbol, key, text, imports)
+
+
+def graph_file(progress: Progress | None = None, store: Store | None = None) -> Path:
+    """The compiled launch graph, from the store or compiled now, which takes about 15 seconds.
+
+    Another process compiles it, so that Ctrl-C ends it at once. Raises `ToolchainError` if MAX refuses it.
+    """
+    store = store or default_store()
+    if found := _find_graph(store):
+        return found
+    key = _graph_key()
+    package = helper_package("juju_runtime", store=store, progress=progress) / "juju_runtime.mojoc"
+    with store.lock(key) as work:
+        if found := _find_graph(store):
+            report(progress, "trampoline", _NAME, "hit")
+            return found
+        with step(progress, "trampoline", _NAME):
+            output = work / f"{_NAME}.mef"
+            _compile_graph(package, output)
+            return store.add_file("g", key, output.name, output.read_bytes())
+
+
+def _find_graph(store: Store) -> Path | None:
+    return store.find_file("g", _graph_key(), f"{_NAME}.mef")
+
+
+def _graph_key() -> str:
+    parts = ("launch graph", toolchain().max_version, package_digest("juju_runtime"), _GRAPH_SOURCE.read_text())
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+_GRAPH_SOURCE = Path(__file__).with_name("_launch_graph.py")
+
+
+def _compile_graph(package: Path, output: Path) -> None:
+    # -P: the folder of that program holds a module named max.
+    words = [sys.executable, "-P", str(_GRAPH_SOURCE), str(package), str(output)]
+    outcome = run_program(words, output.parent)
+    if not outcome.ok or not output.is_file():
+        lines = outcome.output.strip().splitlines()[-_LINES_SHOWN:]
+        raise ToolchainError(GRAPH_FAILED.format(status=outcome.returncode, output="\n".join(lines) or "(nothing)"))
+
+
+def _load(path: Path) -> Model:
+    # Imported late: it takes longer than a whole first call of a kernel from the store.
+    from max.engine import read
+
+    from juju.engines import graphs
+
+    (model,) = graphs.session().init_all(read(path)).values()
+    return model
+
+
+def _dispatch() -> Dispatch:
+    text = os.environ.get("JUJU_DISPATCH") or "auto"
+    for known in get_args(Dispatch):
+        if text == known:
+            return known
+    raise ArgumentError(BAD_DISPATCH.format(text=text))
