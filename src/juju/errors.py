@@ -18,6 +18,10 @@ class StaticArgumentError(ArgumentError, ValueError):
     """The call: a static argument that cannot be hashed."""
 
 
+class DeviceError(ArgumentError, ValueError):
+    """The call: arrays that are committed to different devices, or lie on one juju does not run on."""
+
+
 class DeletedArrayError(ArgumentError, RuntimeError):
     """The call: an array that was deleted or donated before."""
 
