@@ -1,0 +1,42 @@
+"""SIMD functions with the results of `jax.lax` on CPU, for generated kernels.
+
+Every function is generic over the vector width. Floating-point functions take f32 and f64; narrower floats are widened
+by the caller. Kernels are expected to run with subnormal numbers flushed to zero, as `jax.jit` does on CPU.
+"""
+
+from .bits import total_order_key
+from .convert import convert
+from .exponential import exp, exp2, expm1, logistic
+from .hyperbolic import acosh, asinh, atanh, cosh, sinh, tanh
+from .integer import (
+    clz,
+    int_div,
+    int_pow,
+    int_rem,
+    integer_pow,
+    mulhi,
+    population_count,
+    shift_left,
+    shift_right_arithmetic,
+    shift_right_logical,
+)
+from .logarithm import log, log1p, log2
+from .root import cbrt, rsqrt, sqrt
+from .semantic import (
+    absolute,
+    ceil,
+    clamp,
+    float_rem,
+    floor,
+    is_finite,
+    maximum,
+    minimum,
+    negate,
+    nextafter,
+    not_equal,
+    reduce_precision,
+    round_half_away,
+    round_half_even,
+    sign,
+    square,
+)

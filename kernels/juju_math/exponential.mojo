@@ -1,0 +1,84 @@
+"""The exponential family: exp, exp2, expm1, logistic.
+
+The argument is split as n log(2) + r with n the nearest integer, at most 127 (1023): so the last multiplication by 2**n
+overflows, underflows and flushes as it should, at the price of a wider interval for r.
+"""
+
+from .bits import magnitude
+from .coefficients import (
+    EXP2_F32,
+    EXP2_F64,
+    EXPM1_F32,
+    EXPM1_F64,
+    EXP_F32,
+    EXP_F64,
+    LN2_F32,
+    LN2_F64,
+    LOG2E_F32,
+    LOG2E_F64,
+)
+from .polynomial import BIAS, MAGIC, constant, horner, pick, power_of_two
+from .semantic import floor
+
+
+@always_inline
+def exp[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
+    """`lax.exp`. At most 1 ulp (f64: 1.3); results below the normal range are 0."""
+    comptime assert dt == DType.float32 or dt == DType.float64, "exp: f32 or f64"
+    comptime low = Scalar[dt](-88.2) if dt == DType.float32 else Scalar[dt](-709.2)  # n = -127 (-1023)
+    comptime high = Scalar[dt](88.8) if dt == DType.float32 else Scalar[dt](710)
+    comptime LN2 = pick[dt, LN2_F32, LN2_F64]
+    var y = x.gt(high).select(SIMD[dt, w](high), x)  # NaN passes both
+    y = y.lt(low).select(SIMD[dt, w](low), y)
+    var n = y.fma(constant[pick[dt, LOG2E_F32, LOG2E_F64], 0, dt, w](), SIMD[dt, w](MAGIC[dt])) - MAGIC[dt]
+    n = n.gt(BIAS[dt]).select(SIMD[dt, w](BIAS[dt]), n)
+    var r = (-n).fma(constant[LN2, 0, dt, w](), y)
+    r = (-n).fma(constant[LN2, 1, dt, w](), r)
+    var q = (r * r).fma(horner[pick[dt, EXP_F32, EXP_F64]](r), r)
+    var s = power_of_two(n)
+    return s.fma(q, s)
+
+
+@always_inline
+def exp2[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
+    """`lax.exp2`. At most 1.5 ulp; results below the normal range are 0."""
+    comptime assert dt == DType.float32 or dt == DType.float64, "exp2: f32 or f64"
+    comptime low = -BIAS[dt]
+    comptime high = BIAS[dt] + 1.5  # from 2**128 on, and not an integer: infinity times r = 0 is NaN
+    var y = x.ge(BIAS[dt] + 1).select(SIMD[dt, w](high), x)
+    y = y.lt(low).select(SIMD[dt, w](low), y)
+    var n = floor(y)
+    var r = y - n
+    var p = horner[pick[dt, EXP2_F32, EXP2_F64]](r)
+    var s = power_of_two(n)
+    return s.fma(r * p, s)
+
+
+@always_inline
+def expm1[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
+    """`lax.expm1`. At most 1.3 ulp; subnormal numbers and -0 come back as they are."""
+    comptime assert dt == DType.float32 or dt == DType.float64, "expm1: f32 or f64"
+    comptime low = Scalar[dt](-20) if dt == DType.float32 else Scalar[dt](-40)
+    comptime high = Scalar[dt](88.8) if dt == DType.float32 else Scalar[dt](710)
+    comptime LN2 = pick[dt, LN2_F32, LN2_F64]
+    comptime tiny = Scalar[dt](1e-8) if dt == DType.float32 else Scalar[dt](1e-17)
+    var y = x.gt(high).select(SIMD[dt, w](high), x)
+    y = y.lt(low).select(SIMD[dt, w](low), y)
+    var n = y.fma(constant[pick[dt, LOG2E_F32, LOG2E_F64], 0, dt, w](), SIMD[dt, w](MAGIC[dt])) - MAGIC[dt]
+    var r0 = (-n).fma(constant[LN2, 0, dt, w](), y)
+    var r = (-n).fma(constant[LN2, 1, dt, w](), r0)
+    var lost = (-n).fma(constant[LN2, 1, dt, w](), r0 - r)
+    var t = (r * r).fma(horner[pick[dt, EXPM1_F32, EXPM1_F64]](r), lost)
+    var s = power_of_two(n - 1)  # half of 2**n, which may be infinite where the result is not
+    var h = s.fma(t, s.fma(r, s - 0.5))
+    return magnitude(x).lt(tiny).select(x, h + h)
+
+
+@always_inline
+def logistic[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
+    """`lax.logistic`, 1 / (1 + exp(-x)). At most 1.8 ulp."""
+    var e = exp(-magnitude(x))
+    var d = e + 1
+    var y = x.lt(0).select(e, SIMD[dt, w](1)) / d
+    var lost = (1 - d) + e
+    return (-y).fma(lost, y)
