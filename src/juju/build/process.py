@@ -110,12 +110,8 @@ def _link(tools: Toolchain, compiled: Path, output: Path, cancel: threading.Even
     libraries = [*([runtime] if runtime else []), *_system_libraries()]
     search = ["-rpath", str(runtime.parent)] if runtime else []
     words = ["-flavor", "gnu", "-shared", "--gc-sections", "-z", "now", "--as-needed", *search]
-    return _run(
-        [str(tools.linker), *words, str(compiled), *map(str, libraries), "-o", str(output)],
-        output.parent,
-        tools,
-        cancel,
-    )
+    words += [compiled.name, *map(str, libraries), "-o", output.name]
+    return _run([str(tools.linker), *words], output.parent, cancel, {})
 
 
 @cache
