@@ -396,7 +396,7 @@ def default_limit() -> int:
         return min(4 << 30, _memory() // 4)
     factor = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:].upper(), 1)
     digits = text if factor == 1 else text[:-1]
-    if not digits.isdecimal():
+    if not (digits.isascii() and digits.isdecimal()):
         raise ArgumentError(BAD_LIMIT.format(text=text))
     return int(digits) * factor
 
