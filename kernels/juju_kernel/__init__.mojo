@@ -4,14 +4,17 @@ A kernel is one C function `(args, lo, hi) -> status`. `args` holds 64-bit words
 sizes. A kernel computes the points `lo ..< hi` of its launch and may run on several threads with disjoint ranges.
 """
 
-from std.sys import simd_width_of
-from std.sys.intrinsics import masked_load, masked_store
 from std.math import iota
 from std.memory import bitcast
+from std.sys import CompilationTarget, simd_width_of, size_of
+from std.sys.intrinsics import llvm_intrinsic, masked_load, masked_store
 
 comptime Args = Pointer[Int64, MutAnyOrigin]
 comptime LANES = simd_width_of[DType.float32]()
 """float32 lanes of one machine register; widths in generated code are multiples of it."""
+
+comptime LINE = 64
+"""Bytes of a cache line; results begin at a multiple of it."""
 
 
 @always_inline
@@ -40,14 +43,32 @@ def load[
 
 @always_inline
 def store[
-    dt: DType, w: SIMDLength, //, tail: Bool = False
+    dt: DType, w: SIMDLength, //, tail: Bool = False, stream: Bool = False
 ](p: Pointer[Scalar[dt], MutAnyOrigin], i: Int, value: SIMD[dt, w], stop: Int):
-    """Writes elements `i ..< i + w`; with `tail` those at `stop` and beyond are not written."""
+    """Writes elements `i ..< i + w`; with `tail` those at `stop` and beyond are not written.
+
+    With `stream` the store goes around the cache; the address must then be a multiple of the vector's size, or of a
+    cache line if that is less.
+    """
     comptime if tail:
         var live = (iota[DType.int64, w]() + Int64(i)).lt(Int64(stop))
         masked_store[w](value, p.unsafe_offset(i), live)
+    elif stream:
+        comptime alignment = min(Int(w) * size_of[dt](), LINE)
+        comptime if dt == DType.bfloat16 or dt == DType.float16:  # as floats they become ordinary stores
+            p.unsafe_bitcast[UInt16]().unsafe_store[alignment=alignment, non_temporal=True](
+                i, bitcast[DType.uint16, w](value)
+            )
+        else:
+            p.unsafe_store[alignment=alignment, non_temporal=True](i, value)
     else:
         p.unsafe_store(i, value)
+
+
+@always_inline
+def aligned[dt: DType, //](p: Pointer[Scalar[dt], MutAnyOrigin]) -> Bool:
+    """Whether an array begins at a cache line, as streaming stores need it."""
+    return Int(p) % LINE == 0
 
 
 @always_inline
@@ -61,6 +82,30 @@ def sweep[
         i += Int(width)
     while i < stop:
         body[LANES, True](i, stop)
+        i += LANES
+
+
+@always_inline
+def sweep_stream[
+    Body: def[w: SIMDLength, tail: Bool, stream: Bool](Int, Int) -> None, //, width: SIMDLength
+](body: Body, start: Int, stop: Int, around: Bool):
+    """`sweep` for bodies that memory bounds: where `around`, whole blocks are stored around the cache.
+
+    A normal store first reads the line it writes; a streaming store does not, which saves a third of the traffic of
+    `x * 2 + 1`, and pays once the arrays are larger than the cache. `start` must be a multiple of 64.
+    """
+    var i = start
+    if around:
+        while i + Int(width) <= stop:
+            body[width, False, True](i, stop)
+            i += Int(width)
+        comptime if CompilationTarget.is_x86():  # else other threads might see them late
+            llvm_intrinsic["llvm.x86.sse.sfence", NoneType]()
+    while i + Int(width) <= stop:
+        body[width, False, False](i, stop)
+        i += Int(width)
+    while i < stop:
+        body[LANES, True, False](i, stop)
         i += LANES
 
 

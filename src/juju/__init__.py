@@ -1,10 +1,10 @@
 """juju compiles JAX functions into fused Mojo kernels and runs them on MAX.
 
-    import jax.numpy as jnp, juju
+import jax.numpy as jnp, juju
 
-    @juju.fuse
-    def f(x, y):
-        return jnp.sin((x + y) ** 2)
+@juju.fuse
+def f(x, y):
+    return jnp.sin((x + y) ** 2)
 """
 
 from juju import errors as errors

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, overload
 
 import jax
+import numpy as np
 from jax.tree_util import tree_flatten, tree_unflatten
 
 from juju._jaxcompat import trace_context, trace_state_clean
 from juju._stages import Compiled, Lowered, Progress
 from juju._trace import function_name, trace
-from juju.errors import JujuError, UnsupportedPrimitive
+from juju.errors import InternalError, JujuError, UnsupportedPrimitive
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -24,7 +25,9 @@ ENGINES = ("max", "linked")
 UNKNOWN_ENGINE = "there is no engine '{engine}'; choose one of {engines}"
 UNKNOWN_OPTION = "{option}={value!r} is not one of {choices}"
 FELL_BACK = "{name} runs through jax.jit, as fallback='jax' allows: {reason}"
-BACKGROUND_FAILED = "{name} goes on through jax.jit, because its kernel could not be compiled in the background: {reason}"
+BACKGROUND_FAILED = (
+    "{name} goes on through jax.jit, because its kernel could not be compiled in the background: {reason}"
+)
 
 _Entry = Callable[[Sequence[Any]], Any]
 
@@ -85,24 +88,25 @@ class Fused(Generic[P, R]):
         if not trace_state_clean() or (avals is not None and any(isinstance(x, jax.core.Tracer) for x in leaves)):
             return self._f(*args, **kwargs)
         if avals is None:
-            typed = self._typed(leaves)
-            if typed is None:  # something is not an array: tracing says what
-                return self._first_call(None, None, args, kwargs)
-            leaves, avals = typed
+            try:
+                avals = [jax.typeof(x) for x in leaves]
+            except TypeError:
+                return self._irregular_call(leaves, args, kwargs)
         key = (tree, tuple(avals), trace_context(), static_key)
         entry = self._entries.get(key)
         if entry is None:
             return self._first_call(key, leaves, args, kwargs)
         return entry(leaves)
 
-    def _typed(self, leaves: list[Any]) -> tuple[list[Any], list[Any]] | None:
-        """Avals of leaves that are not all jax arrays, as `jax.jit` would type them."""
-        try:
-            return leaves, [jax.typeof(x) for x in leaves]
-        except TypeError:
-            return None
+    def _irregular_call(self, leaves: Sequence[Any], args: Any, kwargs: Any) -> R:
+        """A call with something that has no type in JAX: NumPy arrays of the other byte order are turned around."""
+        if any(_is_swapped(x) for x in leaves):
+            args, kwargs = jax.tree_util.tree_map(lambda x: _native(x) if _is_swapped(x) else x, (args, kwargs))
+            return self(*args, **kwargs)
+        trace(self._f, args, kwargs, name=self._name, **self._options)  # raises, and says which argument it is
+        raise InternalError(f"{self._name} was traced with arguments that have no type")
 
-    def _first_call(self, key: Any, leaves: Sequence[Any] | None, args: Any, kwargs: Any) -> R:
+    def _first_call(self, key: Any, leaves: Sequence[Any], args: Any, kwargs: Any) -> R:
         if jax.config.jax_disable_jit:
             return self._f(*args, **kwargs)
         with self._lock:
@@ -113,8 +117,6 @@ class Fused(Generic[P, R]):
                 entry = self._make_entry(key, args, kwargs)
         with self._lock:
             self._building.pop(key, None)
-        if leaves is None:
-            leaves = tree_flatten((args, kwargs))[0]
         return entry(leaves)
 
     def _make_entry(self, key: Any, args: Any, kwargs: Any) -> _Entry:
@@ -290,6 +292,14 @@ def fuse(f: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     if f is None:
         return lambda g: Fused(g, **options)
     return Fused(f, **options)
+
+
+def _is_swapped(x: Any) -> bool:
+    return isinstance(x, (np.ndarray, np.generic)) and not x.dtype.isnative
+
+
+def _native(x: Any) -> Any:
+    return np.asarray(x).astype(x.dtype.newbyteorder("="))
 
 
 def _choose(option: str, value: Any, choices: Sequence[Any]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from juju._machine import stream_bytes
 from juju._resources import PACKAGE, resource_dir
 from juju._trace import Traced
 from juju.plan import ABI_VERSION, Buffer, CustomCall, Kernel, Launch, Plan
@@ -149,6 +150,9 @@ class _PlanBuilder:
         sizes = [nest.space[0] if nest.space else 1 for nest in nests]
         extent = max(1, sizes[0] if len(sizes) == 1 else sum(-(-n // 64) * 64 for n in sizes))
         loops = [n if nest.space else 0 for n, nest in zip(sizes, nests, strict=True)]
+        moved = sum(n * b for n, b in zip(loops, rendered.bytes, strict=True))
+        if rendered.streams:
+            sizes.append(int(moved >= stream_bytes()))
         self.steps.append(
             Launch(
                 kernel=self._kernel(op.sym_name.data, rendered),
@@ -156,7 +160,7 @@ class _PlanBuilder:
                 sizes=tuple(sizes),
                 extent=extent,
                 cost=rendered.cost,
-                bytes=sum(n * b for n, b in zip(loops, rendered.bytes, strict=True)),
+                bytes=moved,
                 flops=int(sum(n * f for n, f in zip(loops, rendered.flops, strict=True))),
                 name=op.sym_name.data,
                 reads=len(reads),

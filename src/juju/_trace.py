@@ -72,7 +72,9 @@ def function_name(f: Callable[..., Any]) -> str:
     return getattr(f, "__name__", type(f).__name__)
 
 
-def trace(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], *, name: str, **jit_options: Any) -> Traced:
+def trace(
+    f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], *, name: str, **jit_options: Any
+) -> Traced:
     """Traces `f` on arrays, numbers or `jax.ShapeDtypeStruct`s; `jit_options` are those of `jax.jit`.
 
     Raises `ArgumentError`, `SideEffectError`, `LeakedTracerError`, and whatever the function itself raises. Static
@@ -151,7 +153,9 @@ def parse_args(text: str) -> list[jax.ShapeDtypeStruct]:
         if match is None:
             raise ValueError(f"cannot read '{rest}' as a type: write for example f32[1024], i32[2,3] or bool[]")
         word = match[1]
-        long = re.sub(r"^(bf|f|i|u)(?=\d)", lambda m: {"bf": "bfloat", "f": "float", "i": "int", "u": "uint"}[m[0]], word)
+        long = re.sub(
+            r"^(bf|f|i|u)(?=\d)", lambda m: {"bf": "bfloat", "f": "float", "i": "int", "u": "uint"}[m[0]], word
+        )
         if long not in DTYPES:
             raise ValueError(f"'{word}' is not a dtype juju compiles: it takes {', '.join(DTYPES)}")
         shape = tuple(int(n) for n in match[2].replace(" ", "").split(",") if n)
@@ -184,4 +188,3 @@ def _first_sentence(error: Exception) -> str:
 def _short(x: Any) -> str:
     text = repr(x)
     return text if len(text) <= 60 else text[:57] + "..."
-

@@ -116,7 +116,7 @@ TABLE: tuple[Row, ...] = (
         "reduce_precision",
         "reduce_precision_p",
         "unary",
-        {"f": "reduce_precision({0}, {exponent_bits}, {mantissa_bits})"},
+        {"f": "reduce_precision[{exponent_bits}, {mantissa_bits}]({0})"},
         8,
         exact=True,
         params=("exponent_bits", "mantissa_bits"),

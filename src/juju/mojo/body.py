@@ -14,8 +14,15 @@ from juju.errors import InternalError
 from juju.mojo import spelling
 from juju.plan import SourceLine
 
-HELPERS = frozenset("Args LANES array load padded round_to size splat store sweep args lo hi i n stop start at w tail".split())
+HELPERS = frozenset(
+    "Args LANES LINE aligned array load padded round_to size splat store sweep sweep_stream "
+    "args lo hi i n stop start at w tail stream large around body".split()
+)
 """Names of the frame around a body."""
+
+
+STREAM_WORK = 40
+"""Bodies of more operations than this are bound by the cores, not by memory."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,8 @@ class NestText:
     buffers: int = 0
     has_loop: bool = False
     width: str = "LANES"
+    streams: list[str] = field(default_factory=list)
+    """The results' pointers, if memory bounds the nest: large ones are then stored around the cache."""
     cost: float = 0.0
     flops: float = 0.0
     bytes: int = 0
@@ -65,10 +74,14 @@ class BodyWriter:
 
     def write(self) -> NestText:
         block = self.nest.body.block
-        pointers = [self._pointer(n, value, f"in_{n}", arg) for n, (value, arg) in enumerate(zip(self.nest.ins, block.args, strict=True))]
+        pointers = [
+            self._pointer(n, value, f"in_{n}", arg)
+            for n, (value, arg) in enumerate(zip(self.nest.ins, block.args, strict=True))
+        ]
         first_out = len(pointers)
         outs = [self._pointer(first_out + n, value, f"out_{n}", None) for n, value in enumerate(self.nest.outs)]
         self.text.buffers = first_out + len(outs)
+        self._measure(outs)
         for pointer, arg in zip(pointers, block.args, strict=True):
             self._load(pointer, arg)
         for op in block.ops:
@@ -80,7 +93,6 @@ class BodyWriter:
                 raise InternalError(f"{op.name} cannot stand in a nest")
         self._stores(outs)
         self.text.aliases = [Line(f"comptime {a} = SIMD[{d}, w]") for a, d in sorted(self.used_aliases.items())]
-        self._measure()
         return self.text
 
     # Pieces ---------------------------------------------------------------------------------------------------------
@@ -178,7 +190,9 @@ class BodyWriter:
         return f"{text}.cast[DType.float32]()" if is_half(result) else text
 
     def _stores(self, outs: list[str]) -> None:
-        for pointer, result, value, amap in zip(outs, self.nest.outs, self.nest.yielded(), self.nest.out_maps(), strict=True):
+        for pointer, result, value, amap in zip(
+            outs, self.nest.outs, self.nest.yielded(), self.nest.out_maps(), strict=True
+        ):
             top = not amap.used_dims()
             text = self._operand(value, top)
             element = element_of(result.type)
@@ -190,9 +204,10 @@ class BodyWriter:
             if top:
                 self.text.uniform_stores.append(Line(f"store({pointer}, 0, {text}, 1)"))
             else:
-                self.text.body.append(Line(f"store[tail]({pointer}, i, {text}, stop)"))
+                how = "tail, stream" if self.text.streams else "tail"
+                self.text.body.append(Line(f"store[{how}]({pointer}, i, {text}, stop)"))
 
-    def _measure(self) -> None:
+    def _measure(self, outs: list[str]) -> None:
         """Cost of a point in ns on one core, its bytes, and the vector width that keeps registers filled, not spilled."""
         ops = [op for op in self.nest.body.block.ops if isinstance(op, ScalarOp) and not self._at_top(op.results[0])]
         widest = max((item_size(v.type) for op in ops for v in (*op.operands, *op.results)), default=4)
@@ -201,6 +216,9 @@ class BodyWriter:
         self.text.bytes = sum(item_size(element_of(v.type)) for v in moved)
         self.text.flops = work
         self.text.cost = max(work * widest * 0.006, self.text.bytes * 0.08) if self.nest.space else 1.0
+        if self.nest.space and work <= STREAM_WORK:
+            written = zip(outs, self.nest.out_maps(), strict=True)
+            self.text.streams = [pointer for pointer, amap in written if amap.used_dims()]
         registers = 4 if work <= 60 else 2 if work <= 240 else 1
         registers = max(1, registers // 2) if widest == 8 else registers
         self.text.width = f"{registers} * LANES" if registers > 1 else "LANES"

@@ -36,6 +36,8 @@ class Rendered:
     cost: float
     flops: tuple[float, ...]
     bytes: tuple[int, ...]
+    streams: bool
+    """Whether the last argument word says if results are stored around the cache."""
 
 
 SYMBOL = "__juju_symbol__"
@@ -56,6 +58,7 @@ def render_kernel(kernel: KernelOp, *, title: Sequence[str] = ()) -> Rendered:
         max((n.cost for n in nests), default=0.0),
         tuple(n.flops for n in nests),
         tuple(n.bytes for n in nests),
+        any(n.streams for n in nests),
     )
 
 
@@ -80,7 +83,9 @@ def _math(nest: NestText) -> bool:
 
 def _render(kernel: KernelOp, *, readable: bool, title: Sequence[str]) -> tuple[str, tuple[SourceLine, ...]]:
     written = [_write(nest, readable=readable) for nest in kernel.nests()]
-    plain = [nest if not readable else _write(op, readable=False) for op, nest in zip(kernel.nests(), written, strict=True)]
+    plain = [
+        nest if not readable else _write(op, readable=False) for op, nest in zip(kernel.nests(), written, strict=True)
+    ]
     distinct: dict[str, int] = {}
     chosen: list[NestText] = []
     calls = []
@@ -97,8 +102,9 @@ def _render(kernel: KernelOp, *, readable: bool, title: Sequence[str]) -> tuple[
     helpers = {"Args"}
     functions: dict[str, set[str]] = {}
     for nest in chosen:
-        helpers |= nest.helpers | ({"sweep", "size"} if nest.has_loop else set())
-        helpers |= {"LANES"} if nest.has_loop else set()
+        helpers |= nest.helpers
+        if nest.has_loop:
+            helpers |= {"LANES", "size", *({"sweep_stream", "aligned"} if nest.streams else {"sweep"})}
         for f in nest.functions:
             functions.setdefault(spelling.STD_FUNCTIONS.get(f, "juju_math"), set()).add(f)
     if len(calls) > 1:
@@ -111,6 +117,8 @@ def _render(kernel: KernelOp, *, readable: bool, title: Sequence[str]) -> tuple[
         symbol=SYMBOL,
         nests=[_shown(nest, readable, sources) for nest in chosen],
         calls=calls,
+        streams=any(nest.streams for nest in chosen),
+        stream_word=size,
     )
     text = text.lstrip("\n")
     return _unmark(text, sources)
@@ -150,6 +158,7 @@ def _shown(nest: NestText, readable: bool, sources: list[tuple[str, int]]) -> di
         "has_loop": nest.has_loop,
         "width": nest.width,
         "buffers": nest.buffers,
+        "streams": nest.streams,
     }
 
 

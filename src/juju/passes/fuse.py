@@ -98,7 +98,11 @@ class _Fusion:
         if root in self.scalar_nests:
             return max((self._made_at(v) for v in self.scalar_nests[root].ins), default=0)
         index = self.item_of.get(root, 0)
-        return index + 1 if index < len(self.items) and not isinstance(self.items[index], _Group) and root in self.item_of else index
+        return (
+            index + 1
+            if index < len(self.items) and not isinstance(self.items[index], _Group) and root in self.item_of
+            else index
+        )
 
     def _new_group(self, space: tuple[int, ...]) -> _Group:
         group = _Group(space, len(self.items))

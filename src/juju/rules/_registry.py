@@ -143,4 +143,3 @@ def _element(ty: Attribute) -> Attribute:
 
 def _hint(primitive: str) -> str:
     return "".join(c if c.isalnum() else "_" for c in primitive)
-

@@ -101,9 +101,7 @@ def _select_n_rule(ctx: RuleContext, which: Operand, *cases: Operand) -> SSAValu
     operands = _checked(ctx, (which, *cases))
     if len(cases) == 1:
         return ctx.pointwise(ctx.out_shape(), operands, lambda _, args: args[1], dtype)
-    return ctx.pointwise(
-        ctx.out_shape(), operands, lambda block, args: scalar(block, "select", args, element), dtype
-    )
+    return ctx.pointwise(ctx.out_shape(), operands, lambda block, args: scalar(block, "select", args, element), dtype)
 
 
 @rule("convert_element_type_p")

@@ -93,9 +93,7 @@ def unsupported(function: str, offenders: list[Offender]) -> UnsupportedPrimitiv
     lines = dict.fromkeys(
         OFFENDER.format(primitive=f"{o.primitive} {o.types}", where=o.where, why=o.why) for o in offenders
     )
-    return UnsupportedPrimitive(
-        UNSUPPORTED.format(function=function, list="\n".join(lines), advice=ADVICE), offenders
-    )
+    return UnsupportedPrimitive(UNSUPPORTED.format(function=function, list="\n".join(lines), advice=ADVICE), offenders)
 
 
 def identifier(text: str) -> str:
