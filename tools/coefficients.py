@@ -55,10 +55,10 @@ def families() -> dict[str, tuple[str, Fit]]:
     table |= both(
         "EXP2",
         lambda x: mp.expm1(x * mp.log(2)),
-        "0",
+        "-0.5",
         "1",
         1,
-        (6, 11),
+        (7, 12),
         1,
         None,
         power_of_two,
@@ -96,6 +96,18 @@ def families() -> dict[str, tuple[str, Fit]]:
         "2*atanh(x) - 2*x",
     )
     table |= both(
+        "ATANH_POW",
+        lambda s: 2 * mp.atanh(s),
+        "0",
+        "(sqrt(2)-1)/(sqrt(2)+1)",
+        5,
+        (0, 7),
+        2,
+        {1: 2, 3: "mpf(2)/3"},
+        None,
+        "2*atanh(x) - 2*x - 2/3*x**3, relative to 2*atanh(x)",
+    )
+    table |= both(
         "LOG2_HALFWAY",
         lambda x: mp.log1p(x) / mp.log(2),
         "sqrt(0.5)-1",
@@ -120,6 +132,7 @@ def constants() -> dict[str, tuple[str, Number, int, str]]:
         table[f"LN2_{suffix}"] = (kind, mp.log(2), 2, "log(2)")
         table[f"LOG2E_{suffix}"] = (kind, 1 / mp.log(2), 2, "1/log(2)")
         table[f"HALF_PI_{suffix}"] = (kind, mp.pi / 2, 3, "pi/2")
+        table[f"TWO_THIRDS_{suffix}"] = (kind, mp.mpf(2) / 3, 2, "2/3")
         table[f"TWO_OVER_PI_{suffix}"] = (kind, 2 / mp.pi, 1, "2/pi")
     return table
 

@@ -78,7 +78,7 @@ class Fit:
 
 def _evaluate(value: object) -> Number:
     if isinstance(value, str):
-        names = {name: getattr(mp, name) for name in ("sqrt", "log", "pi", "exp", "euler")}
+        names = {name: getattr(mp, name) for name in ("sqrt", "log", "pi", "exp", "euler", "mpf")}
         return mp.mpf(eval(value, {"__builtins__": {}}, names))
     return mp.mpf(value)
 

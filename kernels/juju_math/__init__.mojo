@@ -21,6 +21,7 @@ from .integer import (
     shift_right_logical,
 )
 from .logarithm import log, log1p, log2
+from .power import pow
 from .root import cbrt, rsqrt, sqrt
 from .semantic import (
     absolute,

@@ -18,7 +18,6 @@ from .coefficients import (
     LOG2E_F64,
 )
 from .polynomial import BIAS, MAGIC, constant, horner, pick, power_of_two
-from .semantic import floor
 
 
 @always_inline
@@ -41,17 +40,23 @@ def exp[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
 
 @always_inline
 def exp2[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
-    """`lax.exp2`. At most 1.5 ulp; results below the normal range are 0."""
+    """`lax.exp2`. At most 1 ulp; results below the normal range are 0."""
     comptime assert dt == DType.float32 or dt == DType.float64, "exp2: f32 or f64"
-    comptime low = -BIAS[dt]
-    comptime high = BIAS[dt] + 1.5  # from 2**128 on, and not an integer: infinity times r = 0 is NaN
-    var y = x.ge(BIAS[dt] + 1).select(SIMD[dt, w](high), x)
-    y = y.lt(low).select(SIMD[dt, w](low), y)
-    var n = floor(y)
-    var r = y - n
-    var p = horner[pick[dt, EXP2_F32, EXP2_F64]](r)
+    return exp2_of_sum(x, SIMD[dt, w](0))
+
+
+@always_inline
+def exp2_of_sum[dt: DType, w: SIMDLength](x: SIMD[dt, w], low: SIMD[dt, w]) -> SIMD[dt, w]:
+    """`2**(x + low)` for `low` below the last place of `x`."""
+    comptime least = -BIAS[dt]
+    comptime most = BIAS[dt] + 1.5
+    var y = x.gt(most).select(SIMD[dt, w](most), x)
+    y = y.lt(least).select(SIMD[dt, w](least), y)
+    var n = y + MAGIC[dt] - MAGIC[dt]
+    n = n.gt(BIAS[dt]).select(SIMD[dt, w](BIAS[dt]), n)
+    var r = (y - n) + low
     var s = power_of_two(n)
-    return s.fma(r * p, s)
+    return s.fma(r * horner[pick[dt, EXP2_F32, EXP2_F64]](r), s)
 
 
 @always_inline
