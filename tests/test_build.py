@@ -44,9 +44,15 @@ toolchain_module = sys.modules["juju.build.toolchain"]  # its name in the packag
 
 X = np.array([1.0, 4.0, 9.0, 16.0, 25.0], np.float32)
 
+ALLOCATED = """comptime scale = 5
+def allocated(v: Float32) -> Float32:
+    var list = List[Float32]()
+    list.append(sqrt(v))
+    return list[len(list) - 1]
+"""
 TWICE = make_kernel("twice", "scale(v)", extra_head="def scale(v: Float32) -> Float32: return v * 2")
 THRICE = make_kernel("thrice", "scale(v)", extra_head="def scale(v: Float32) -> Float32: return v * 3")
-ROOT = make_kernel("root", "sqrt(v)", extra_head="comptime scale = 5")
+ROOT = make_kernel("root", "allocated(v)", extra_head=ALLOCATED)
 HELPED = make_kernel("helped", "plus_two(v)", extra_head="from outer import plus_two", imports=("outer",))
 
 
@@ -164,6 +170,26 @@ def test_llvm_and_assembly(batch: Batch):
     assert re.search(rf"define .*@{ROOT.symbol}\(", emit(ROOT, "llvm", store=batch.store))
     assert re.search(rf"^{ROOT.symbol}:", emit(ROOT, "asm", store=batch.store), re.MULTILINE)
     assert left_over(batch.store.root) == []
+
+
+def test_a_library_outlives_the_environment_it_was_linked_in(batch: Batch, tmp_path: Path):
+    """The kernel allocates, so it needs Mojo's run-time library, and looks for it where it was when it was built."""
+    library = batch.built[3].path.read_bytes()
+    runtime = toolchain_module.runtime_library()
+    assert runtime is not None
+    search_path = os.fsencode(runtime.parent) + b"\0"
+    assert library.count(search_path) == 1
+    assert b"\0" + os.fsencode(runtime.name) + b"\0" in library
+    moved = tmp_path / "moved.so"
+    moved.write_bytes(library.replace(search_path, b"/gone".ljust(len(search_path) - 1, b"x") + b"\0"))
+    script = (
+        "import pathlib, sys\n"
+        "from juju.build import Built\n"
+        f"print(Built(pathlib.Path({str(moved)!r}), {ROOT.symbol!r}, '').address() > 0)\n"
+    )
+    words = [sys.executable, "-c", script]
+    said = subprocess.run(words, env=worker_environment(tmp_path), capture_output=True, text=True, check=True)
+    assert said.stdout == "True\n"
 
 
 # ---------------------------------------------------------------------------------------- packages and keys

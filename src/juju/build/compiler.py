@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import queue
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -145,18 +145,37 @@ def _chunks(kernels: list[Kernel], workers: int) -> list[list[Kernel]]:
 
 
 def _build_in_parallel(runs: Sequence[_Run], workers: int) -> dict[str, Built | Exception]:
-    results: dict[str, Built | Exception] = {}
+    """Runs the compiler several times at once. Daemon threads: an interpreter that ends does not wait for them."""
     cancel = threading.Event()
-    with ThreadPoolExecutor(min(workers, len(runs)), thread_name_prefix="juju-build") as pool:
-        futures: list[Future[dict[str, Built | Exception]]] = [pool.submit(run.build, cancel) for run in runs]
-        try:
-            for future in futures:
-                results.update(future.result())
-        except BaseException:
-            cancel.set()
-            for future in futures:
-                future.cancel()
-            raise
+    waiting: queue.SimpleQueue[_Run] = queue.SimpleQueue()
+    done: queue.SimpleQueue[dict[str, Built | Exception] | BaseException] = queue.SimpleQueue()
+
+    def work() -> None:
+        while not cancel.is_set():
+            try:
+                done.put(waiting.get_nowait().build(cancel))
+            except queue.Empty:
+                return
+            except BaseException as error:
+                done.put(error)
+
+    for run in runs:
+        waiting.put(run)
+    threads = [threading.Thread(target=work, name="juju-build", daemon=True) for _ in range(min(workers, len(runs)))]
+    results: dict[str, Built | Exception] = {}
+    try:
+        for thread in threads:
+            thread.start()
+        for _ in runs:
+            result = done.get()
+            if isinstance(result, BaseException):
+                raise result
+            results.update(result)
+    finally:
+        cancel.set()
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join()
     return results
 
 

@@ -12,12 +12,10 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
-from importlib import metadata
 from pathlib import Path
 
 from juju.build.locks import Cancelled
-from juju.build.toolchain import Toolchain, toolchain
+from juju.build.toolchain import Toolchain, runtime_library, toolchain
 from juju.errors import ToolchainError
 
 FLAGS: tuple[str, ...] = ()
@@ -106,26 +104,12 @@ def run_program(
 
 
 def _link(tools: Toolchain, compiled: Path, output: Path, cancel: threading.Event | None) -> Outcome:
-    runtime = _runtime_library(tools)
+    runtime = runtime_library()
     libraries = [*([runtime] if runtime else []), *_system_libraries()]
     search = ["-rpath", str(runtime.parent)] if runtime else []
     words = ["-flavor", "gnu", "-shared", "--gc-sections", "-z", "now", "--as-needed", *search]
     words += [compiled.name, *map(str, libraries), "-o", output.name]
     return _run([str(tools.linker), *words], output.parent, cancel, {})
-
-
-@cache
-def _runtime_library(tools: Toolchain) -> Path | None:
-    """Mojo's run-time library, which allocation and printing in a kernel need; it lies beside the real compiler."""
-    name = "libKGENCompilerRTShared.so"
-    places = [tools.mojo.resolve().parent.parent / "lib" / name]
-    for package in ("mojo-compiler", "max-core", "max"):
-        try:
-            files = metadata.files(package) or []
-        except metadata.PackageNotFoundError:
-            continue
-        places += [Path(str(f.locate())) for f in files if f.name == name]
-    return next((place for place in places if place.is_file()), None)
 
 
 def _system_libraries() -> list[Path]:
@@ -215,3 +199,6 @@ def _is_full(folder: Path) -> bool:
 def _stop_all() -> None:
     for process in list(_running):
         _kill(process)
+
+
+os.register_at_fork(after_in_child=_running.clear)

@@ -25,7 +25,7 @@ class BuildEvent:
 
 Progress = Callable[[BuildEvent], None]
 
-_reporting = threading.Lock()
+_reporting = threading.RLock()
 
 
 def report(progress: Progress | None, stage: Stage, name: str, state: State, seconds: float = 0.0) -> None:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from juju.build.shelf import GRAPHS, KERNELS, KINDS, PACKAGES, PLANS, Shelf, folders
-from juju.build.toolchain import toolchain
+from juju.build.toolchain import runtime_library, toolchain
 from juju.errors import InternalError, StoreError, StoreWarning
 
 UNUSABLE = (
@@ -43,6 +43,8 @@ BAD_NAME = "{what} {name!r} is not fit to name a file of the store"
 _DIGEST = re.compile(r"[0-9a-f]{16,128}")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,250}")
 _FINGERPRINT = re.compile(r"\d[A-Za-z0-9._+]*-\d[A-Za-z0-9._+]*-[A-Za-z0-9._+-]+")
+
+_LOAD_MODE = os.RTLD_LOCAL | os.RTLD_NOW
 
 _Result = TypeVar("_Result")
 
@@ -67,7 +69,7 @@ class Built:
         with _loading:
             try:
                 if self.path not in _libraries:
-                    _libraries[self.path] = ctypes.CDLL(str(self.path), mode=os.RTLD_LOCAL | os.RTLD_NOW)
+                    _libraries[self.path] = _load(self.path)
                 address = ctypes.cast(getattr(_libraries[self.path], self.symbol), ctypes.c_void_p).value
             except (OSError, AttributeError) as error:
                 raise StoreError(UNLOADABLE.format(path=self.path, reason=error)) from error
@@ -280,6 +282,18 @@ class Store:
             except OSError as second:
                 raise StoreError(NOWHERE.format(root=tempfile.gettempdir(), reason=second.strerror)) from second
         warnings.warn(UNUSABLE.format(root=self.root, reason=reason), StoreWarning, stacklevel=4)
+
+
+def _load(path: Path) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(path), mode=_LOAD_MODE)
+    except OSError:
+        # It was linked with the run-time library of an environment that is gone; ours has the same name and version.
+        runtime = runtime_library()
+        if runtime is None or not path.is_file():
+            raise
+        _libraries.setdefault(runtime, ctypes.CDLL(str(runtime), mode=_LOAD_MODE))
+        return ctypes.CDLL(str(path), mode=_LOAD_MODE)
 
 
 _stores: dict[Path, Store] = {}

@@ -82,6 +82,20 @@ def toolchain() -> Toolchain:
     )
 
 
+@cache
+def runtime_library() -> Path | None:
+    """Mojo's run-time library, which a kernel that allocates needs; it lies where the real compiler is."""
+    name = "libKGENCompilerRTShared.so"
+    places = [toolchain().mojo.resolve().parent.parent / "lib" / name]
+    for package in ("mojo-compiler", "max-core", "max"):
+        try:
+            files = metadata.files(package) or []
+        except metadata.PackageNotFoundError:
+            continue
+        places += [Path(str(f.locate())) for f in files if f.name == name]
+    return next((place for place in places if place.is_file()), None)
+
+
 def _find_mojo() -> Path:
     if sys.executable and _is_program(beside := Path(sys.executable).parent / "mojo"):
         return beside
