@@ -5,8 +5,8 @@ block that was used before costs none. Each block owns one DLPack tensor; jaxlib
 array, numpy view and computation that uses the memory is gone, from whatever thread that happens on.
 
 Nothing here takes a lock on the way of a call: `append`, `pop` and dictionary access are atomic in CPython, and a block
-that was popped from a list belongs to the thread that popped it. A deleter may run at any moment, also inside the
-garbage collector of a thread that is in this module; it only appends to a deque.
+that was popped from a list belongs to the thread that popped it. The deleter is not Python, for reasons given in
+`juju_runtime/returned.mojo`: it pushes the tensor on a list, which `ResultPool` empties when it next has something to do.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,7 @@ import jax
 import numpy as np
 
 from juju._jaxcompat import Device, adopt
+from juju.engines.launchers import launchers
 from juju.errors import ArgumentError
 
 BAD_LIMIT = "JUJU_POOL_LIMIT is {text!r}; it must be a number of bytes, such as 0, 500000000, 512M or 4G"
@@ -61,7 +62,7 @@ _NAME = b"dltensor"  # a capsule refers to this very object
 
 
 class _Tensor(ctypes.Structure):
-    """DLManagedTensor of DLPack 0, flat."""
+    """DLManagedTensor of DLPack 0, flat, and a word of our own."""
 
     _fields_ = (
         ("data", ctypes.c_void_p),
@@ -74,6 +75,7 @@ class _Tensor(ctypes.Structure):
         ("byte_offset", ctypes.c_uint64),
         ("context", ctypes.c_void_p),
         ("deleter", ctypes.c_void_p),
+        ("next", ctypes.c_uint64),
     )
 
 
@@ -96,9 +98,9 @@ class Block:
 
     __slots__ = ("address", "key", "layout", "region", "shelf", "since", "tensor", "uses")
 
-    def __init__(self, address: int, shelf: Shelf, region: Region, deleter: int) -> None:
+    def __init__(self, address: int, shelf: Shelf, region: Region, returned: int, deleter: int) -> None:
         self.address, self.shelf, self.region = address, shelf, region
-        self.tensor = _Tensor(data=address, device_type=1, deleter=deleter)
+        self.tensor = _Tensor(data=address, device_type=1, context=returned, deleter=deleter)
         self.key = ctypes.addressof(self.tensor)
         self.layout: Layout | None = None
         self.uses = 0
@@ -180,7 +182,7 @@ class ResultPool:
         self._shelves: dict[int, Shelf] = {}
         self._layouts: weakref.WeakValueDictionary[tuple[Any, ...], Layout] = weakref.WeakValueDictionary()
         self._lent: dict[int, Block] = {}
-        self._returned: deque[int] = deque()
+        self._returned = ctypes.c_uint64()
         self._blocks: list[Block] = []
         self._lock = threading.RLock()
         self._arena, self._arena_left = 0, 0
@@ -190,12 +192,10 @@ class ResultPool:
         self._trimmed = 0
         self._watcher: threading.Thread | None = None
         self._stop = threading.Event()
-        # Called by jaxlib with the address of the tensor, possibly after everything else in Python is gone: no Python
-        # code runs, and what it needs lives for ever.
-        callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._returned.append)
-        for immortal in (callback, self._returned, self._lent, self._blocks):
+        # Arrays may outlive everything else in Python, and return their tensors to this list.
+        for immortal in (self._returned, self._blocks):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(immortal))
-        self._deleter = ctypes.cast(callback, ctypes.c_void_p).value or 0
+        self._returned_address = ctypes.addressof(self._returned)
         atexit.register(self._stop.set)
 
     def layout(self, shape: Sequence[int], dtype: Any) -> Layout:
@@ -212,7 +212,7 @@ class ResultPool:
 
     def take(self, layout: Layout) -> Block:
         """Memory for one result; its content is arbitrary. Raises `MemoryError` if there is none."""
-        if self._returned:
+        if self._returned.value:
             self._collect()
         shelf = layout.shelf
         try:
@@ -264,13 +264,19 @@ class ResultPool:
 
     def _collect(self) -> None:
         """Puts blocks whose arrays have died on their shelves."""
-        lent, returned, now, big = self._lent, self._returned, self._now, False
-        with suppress(IndexError):
-            while True:
-                block = lent.pop(returned.popleft())
-                block.since = now
-                block.shelf.free.append(block)
-                big = big or block.shelf.big
+        if not self._returned.value:
+            return
+        found = []
+        key = _pop_all()(self._returned_address)
+        while key:
+            block = self._lent.pop(key)
+            key = block.tensor.next
+            found.append(block)
+        big = False
+        for block in reversed(found):  # the one that was returned last is used first
+            block.since = self._now
+            block.shelf.free.append(block)
+            big = big or block.shelf.big
         if big:
             self._bound()
 
@@ -356,7 +362,7 @@ class ResultPool:
         return self._add(shelf, region.address + region.count * shelf.stride, region)
 
     def _add(self, shelf: Shelf, address: int, region: Region) -> Block:
-        block = Block(address, shelf, region, self._deleter)
+        block = Block(address, shelf, region, self._returned_address, launchers().push)
         region.count += 1
         shelf.count += 1
         self._blocks.append(block)
@@ -415,6 +421,12 @@ def _reserve(size: int) -> int:
     if address is None or address == ctypes.c_void_p(-1).value:
         raise MemoryError(f"cannot map {size} bytes: {os.strerror(ctypes.get_errno())}")
     return address
+
+
+@functools.cache
+def _pop_all() -> Callable[[int], int]:
+    # Keeps the GIL: it is over at once.
+    return ctypes.PYFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p)(launchers().pop_all)
 
 
 @functools.cache

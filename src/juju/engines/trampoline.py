@@ -24,20 +24,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from juju.build import (
-    Progress,
-    Store,
-    build_kernels,
-    default_store,
-    helper_package,
-    kernel_key,
-    package_digest,
-    toolchain,
-)
+from juju.build import Progress, Store, build_kernels, default_store, helper_package, package_digest, toolchain
 from juju.build.process import run_program
 from juju.build.progress import report, step
+from juju.engines.launchers import Launchers, kernels, launchers
 from juju.errors import ArgumentError, ForkError, InternalError, ToolchainError
-from juju.plan import Kernel
 
 if TYPE_CHECKING:
     from max.engine import Model
@@ -55,16 +46,6 @@ BAD_DISPATCH = "JUJU_DISPATCH is {text!r}; it must be one of auto, graph, serial
 HEADER_BYTES = 4 * 8
 _NAME = "juju_launch"
 _LINES_SHOWN = 20
-
-_ENTRY = """\
-from juju_runtime.{module} import {function}
-from juju_runtime.program import Words
-
-
-@export
-def {symbol}(args: Words, lo: Int, hi: Int) abi("C") -> Int:
-    {body}
-"""
 
 Dispatch = Literal["auto", "graph", "serial"]
 
@@ -141,10 +122,10 @@ class Trampoline:
     `parallel(program.inputs)` is there when `ready()`.
     """
 
-    def __init__(self, serial: int, copy: int, dispatch: Dispatch) -> None:
+    def __init__(self, functions: Launchers, dispatch: Dispatch) -> None:
         # Releases the GIL. As a kernel it has two more arguments, which it does not read.
-        self.serial: Callable[[int], int] = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(serial)
-        self.copy = copy
+        self.serial: Callable[[int], int] = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(functions.serial)
+        self.copy = functions.copy
         self.dispatch = dispatch
         self.parallel: Callable[[list[Any]], object] = _not_loaded
         self._opening = threading.Lock()
@@ -191,7 +172,7 @@ _pending: dict[str, threading.Thread] = {}
 
 
 def trampoline(progress: Progress | None = None) -> Trampoline:
-    """The trampoline of this process; its two C functions are compiled at first use on a machine.
+    """The trampoline of this process; its C functions are compiled at first use on a machine.
 
     Raises `ForkError`, and as `build_kernels` does.
     """
@@ -201,8 +182,7 @@ def trampoline(progress: Progress | None = None) -> Trampoline:
         with _lock:
             if _trampoline is None:
                 dispatch = _dispatch()
-                serial, copy = build_kernels(launchers(), progress=progress)
-                _trampoline = Trampoline(serial.address(), copy.address(), dispatch)
+                _trampoline = Trampoline(launchers(progress), dispatch)
                 process.started = True
     return _trampoline
 
@@ -213,8 +193,8 @@ def start_builds(progress: Progress | None = None, *, graph: bool = True) -> Non
     `trampoline` and `Trampoline.open_graph` wait for it, and raise what goes wrong here.
     """
     store = default_store()
-    if any(store.find(kernel.key) is None for kernel in launchers()):
-        _start("launchers", lambda: build_kernels(launchers(), progress=progress))
+    if any(store.find(kernel.key) is None for kernel in kernels()):
+        _start("launchers", lambda: build_kernels(kernels(), progress=progress))
     if graph and _find_graph(store) is None:
         _start("graph", lambda: graph_file(progress))
 
@@ -229,22 +209,6 @@ def _start(name: str, build: Callable[[], object]) -> None:
         if running is None or not running.is_alive():
             _pending[name] = threading.Thread(target=run, name=f"juju-build-{name}", daemon=True)
             _pending[name].start()
-
-
-def launchers() -> tuple[Kernel, Kernel]:
-    """The C functions that run a program on the calling thread, and that copy an array."""
-    return (
-        _launcher("serial", "program", "serial", "return serial(args)"),
-        _launcher("copy", "copy", "copy", "copy(args, lo, hi)\n    return 0"),
-    )
-
-
-def _launcher(name: str, module: str, function: str, body: str) -> Kernel:
-    imports = ("juju_runtime",)
-    key = kernel_key(_ENTRY.format(module=module, function=function, symbol="", body=body), imports)
-    symbol = f"juju_{name}_{key[:16]}"
-    text = _ENTRY.format(module=module, function=function, symbol=symbol, body=body)
-    return Kernel(f"juju_{name}", symbol, key, text, imports)
 
 
 def graph_file(progress: Progress | None = None, store: Store | None = None) -> Path:
