@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -143,19 +143,25 @@ def _package_folder(name: str) -> Path:
     return folder
 
 
-def _mojo_files(folder: Path) -> list[str]:
-    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.mojo"))
+def _mojo_files(folder: str, prefix: str = "") -> Iterator[tuple[str, int, int]]:
+    """Relative path, time and size of each file; this runs for every key, so it is one pass over the folder."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(".mojo") and entry.is_file():
+                status = entry.stat()
+                yield prefix + entry.name, status.st_mtime_ns, status.st_size
+            elif entry.is_dir():
+                yield from _mojo_files(entry.path, f"{prefix}{entry.name}/")
 
 
 def _sources(folder: Path) -> dict[str, bytes]:
-    return {file: (folder / file).read_bytes() for file in _mojo_files(folder)}
+    return {file: (folder / file).read_bytes() for file, _, _ in sorted(_mojo_files(str(folder)))}
 
 
 def _inspect(name: str) -> _Package:
     """Digest and imports of a package; its files are read again only if one of them has changed."""
     folder = _package_folder(name)
-    files = _mojo_files(folder)
-    identity = (str(folder), *((file, (s := os.stat(folder / file)).st_mtime_ns, s.st_size) for file in files))
+    identity = (str(folder), *sorted(_mojo_files(str(folder))))
     if identity not in _packages:
         sources = _sources(folder)
         imported = {match.decode() for text in sources.values() for match in _IMPORT.findall(text)}
