@@ -84,13 +84,14 @@ def warm() -> None:
     """
     from juju._resources import resource_dir
     from juju.build import helper_package
-    from juju.engines import max as max_engine
+    from juju.engines.trampoline import graph_file, trampoline
 
     names = sorted(path.parent.name for path in resource_dir("kernels").glob("*/__init__.mojo"))
     with BuildProgress() as progress:
         for name in names:
             helper_package(name, progress=progress)
-        max_engine.prepare(progress)
+        trampoline(progress)
+        graph_file(progress)
     click.echo(f"ready: {', '.join(names)}, and the launcher")
 
 

@@ -53,6 +53,7 @@ def demo(points: int) -> None:
     """
     with Waiting("starting JAX"):
         import juju
+        from juju.engines.trampoline import graph_file
 
     start = time.perf_counter()
     cases = make_cases(points)
@@ -60,6 +61,7 @@ def demo(points: int) -> None:
         lowered = [juju.fuse(case.function).lower(*case.args) for case in cases]
     with BuildProgress() as progress:
         compiled = juju.compile_all(lowered, progress=progress)
+        graph_file(progress)  # a build in the background would disturb the times
     _title(f"{len(cases)} functions of {points:,} points")
     heads = {"name": "function", "kernels": "kernels", "difference": "difference", "ours": "juju", "theirs": "jax.jit"}
     out().print(Text(ROW.format(**heads, ratio="speed", compiled="compiled"), style="bold"), soft_wrap=True)
