@@ -47,9 +47,11 @@ golden: $(VENV)/.juju-dev ## Rewrite generated/, the kernels the tests compare w
 
 .PHONY: lint
 lint: $(VENV)/.juju-dev ## ruff check, ruff format --check, pyright
-	@$(PY) -m ruff check .
-	@$(PY) -m ruff format --check .
-	@$(PY) -m pyright --pythonpath $(PY)
+	@failed=0; \
+	$(PY) -m ruff check . || failed=1; \
+	$(PY) -m ruff format --check . || failed=1; \
+	$(PY) -m pyright --pythonpath $(PY) || failed=1; \
+	exit $$failed
 
 .PHONY: format
 format: $(VENV)/.juju-dev ## Apply ruff's fixes and format
