@@ -132,8 +132,9 @@ def test_installed_wheel_works_without_the_sources(installed, tmp_path):
 
 def dependency_range(name: str) -> tuple[str, str]:
     (found,) = (d for d in PYPROJECT["project"]["dependencies"] if re.match(rf"{name}[><=]", d))
-    low, high = re.fullmatch(rf"{name}>=([\d.]+),<([\d.]+)", found).groups()
-    return low, high
+    match = re.fullmatch(rf"{name}>=([\d.]+),<([\d.]+)", found)
+    assert match, f"{found} has not the form {name}>=LOW,<HIGH"
+    return match[1], match[2]
 
 
 @pytest.mark.parametrize(

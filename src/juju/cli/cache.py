@@ -113,14 +113,11 @@ def clear(yes: bool) -> None:
 
 def _table(entries: Sequence[StoreEntry]) -> None:
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for heading, options in (
-        ("kind", {}),
-        ("name", {"overflow": "fold"}),
-        ("key", {"no_wrap": True}),
-        ("size", {"justify": "right"}),
-        ("age", {"justify": "right"}),
-    ):
-        table.add_column(heading, **options)
+    table.add_column("kind")
+    table.add_column("name", overflow="fold")
+    table.add_column("key", no_wrap=True)
+    table.add_column("size", justify="right")
+    table.add_column("age", justify="right")
     now = time.time()
     for entry in entries:
         table.add_row(entry.kind, entry.name, entry.key[:16], bytes_text(entry.bytes), age_text(now - entry.created))

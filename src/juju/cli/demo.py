@@ -129,7 +129,7 @@ def make_cases(points: int) -> list[Case]:
     ]
 
 
-def measure(case: Case, exe: Callable[..., Any], seconds: float = 0.5) -> Outcome:
+def measure(case: Case, exe: Any, seconds: float = 0.5) -> Outcome:
     """Runs `exe` and `jax.jit` of the case in turns for about `seconds`; compares their results first."""
     import jax
 
