@@ -19,6 +19,10 @@ settings.register_profile("thorough", settings.get_profile("default"), max_examp
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rewrite-golden", action="store_true", help="write generated/ again; `make golden` does that")
+
+
 def pytest_report_header(config: pytest.Config) -> list[str]:
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("jax", "max", "mojo", "xdsl"))
     store = os.environ.get("JUJU_CACHE_DIR") or "the user's own cache directory"

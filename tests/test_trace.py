@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax
+import jax.experimental
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -65,8 +66,6 @@ class TestComplaints:
         ],
     )
     def test_side_effects(self, f, what) -> None:
-        import jax.experimental
-
         def g(x):
             f(x)
             return x
@@ -77,7 +76,7 @@ class TestComplaints:
     def test_leaked_tracer(self) -> None:
         kept = []
         jax.jit(lambda x: kept.append(x))(1.0)
-        with pytest.raises(LeakedTracerError, match="f reads a tracer that belongs to a transformation which has ended"):
+        with pytest.raises(LeakedTracerError, match="f reads a tracer that belongs to a transformation"):
             trace(lambda x: x + kept[0], (1.0,), {}, name="f")
 
     def test_unhashable_static_argument_is_jaxs_own_error(self) -> None:

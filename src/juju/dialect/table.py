@@ -68,7 +68,10 @@ def _math(
 
 
 def _compare(name: str, primitive: str, method: str, bool_text: str) -> Row:
-    return Row(name, primitive, "compare", {"fiu": f"{{0}}.{method}({{1}})", "b": bool_text}, exact=True)
+    text = f"{{0}}.{method}({{1}})"
+    # Mojo's `ne` of floats is false for NaN.
+    kinds = {"f": "~{0}.eq({1})", "iu": text} if name == "ne" else {"fiu": text}
+    return Row(name, primitive, "compare", {**kinds, "b": bool_text}, exact=True)
 
 
 TABLE: tuple[Row, ...] = (

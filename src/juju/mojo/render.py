@@ -117,6 +117,7 @@ def _render(kernel: KernelOp, *, readable: bool, title: Sequence[str]) -> tuple[
         symbol=SYMBOL,
         nests=[_shown(nest, readable, sources) for nest in chosen],
         calls=calls,
+        line_length=LINE_LENGTH,
         streams=any(nest.streams for nest in chosen),
         stream_word=size,
     )
@@ -159,6 +160,7 @@ def _shown(nest: NestText, readable: bool, sources: list[tuple[str, int]]) -> di
         "width": nest.width,
         "buffers": nest.buffers,
         "streams": nest.streams,
+        "aligned": [f"aligned({out})" for out in nest.streams],
     }
 
 

@@ -67,7 +67,7 @@ def constant(attr: FloatAttr | IntegerAttr, ty: Attribute) -> str:
     if np.isfinite(number) and not (number == 0 and np.signbit(number)) and _is_plain(number):
         return repr(float(number)) if wide else str(number)
     bits = int(number.view(np.uint64 if wide else np.uint32))
-    return f"from_bits={'UInt64' if wide else 'UInt32'}({bits:#x})"
+    return f"from_bits={'UInt64' if wide else 'UInt32'}(0x{bits:X})"
 
 
 def constructor(attr: FloatAttr | IntegerAttr, ty: Attribute, width: str) -> str:
