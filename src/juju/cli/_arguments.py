@@ -54,10 +54,7 @@ def find_call(target: Target, text: str | None, statics: Sequence[str], sizes: S
         return Call(args, kwargs, static)
     example = getattr(target.function, "example_args", None)
     if example is not None:
-        if isinstance(example, str):
-            args, kwargs = parse_arguments(example)
-            return Call(args, kwargs, static)
-        return Call(tuple(example) if isinstance(example, (tuple, list)) else (example,), {}, static)
+        return Call(tuple(example), {}, static)
     return _from_annotations(target, static, given)
 
 
