@@ -72,7 +72,7 @@ class Primitive:
         abstract_eval: Callable[..., Any],
         multiple_results: bool = True,
         *,
-        kernels: Sequence[str | Path] = (),
+        kernels: Sequence[str | Path] | str | Path = (),
     ) -> None:
         self.name = name
         self.max_lowering_rule = max_lowering_rule

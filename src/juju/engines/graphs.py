@@ -23,7 +23,11 @@ from juju.errors import KernelCompileError
 
 GRAPH_FAILED = (
     "MAX could not compile the graph of {name}: {reason}\n"
-    "If that does not say enough, MAX may have printed more above. The kernels the graph calls are in: {packages}"
+    "If that does not say enough, MAX has printed more to stderr. The kernels the graph calls are in: {packages}"
+)
+BAD_PACKAGES = (
+    "MAX cannot use the kernel packages {packages} together: {reason}\n"
+    "Two of them may register an op of the same name; MAX has printed more to stderr."
 )
 
 _KIND, _REFERENCE, _MODULE = "g", "graph.json", "module.mef"
@@ -93,13 +97,28 @@ def session() -> InferenceSession:
 
 
 def library(extensions: Sequence[Path]) -> KernelLibrary:
-    """What the graph builder knows of the ops in `extensions`; reading them takes about a second, once."""
+    """What the graph builder knows of the ops in `extensions`; reading them takes about a second, once.
+
+    Raises `KernelCompileError` if two of them register the same name.
+    """
     return _library(tuple(extensions))
+
+
+class Unchecked(KernelLibrary):
+    """Knows no ops and believes every call of one: for a graph that is only looked at, at no cost."""
+
+    def verify_custom_op(self, custom_op: object) -> None:
+        pass
 
 
 @lru_cache(maxsize=64)
 def _library(extensions: tuple[Path, ...]) -> KernelLibrary:
-    return KernelLibrary(list(extensions))
+    read = KernelLibrary(list(extensions))
+    try:
+        list(read)  # now, and not when the first op looks for its kernel
+    except ValueError as error:
+        raise KernelCompileError(BAD_PACKAGES.format(packages=_names(extensions), reason=error)) from error
+    return read
 
 
 @lru_cache(maxsize=256)
@@ -122,7 +141,7 @@ def _compile(drafts: Mapping[str, Draft], work: Path, store: Store) -> dict[str,
         text = GRAPH_FAILED.format(
             name=", ".join(draft.name for draft in drafts.values()),
             reason=_reason(error),
-            packages=", ".join(str(path.parent) for path in extensions) or "none",
+            packages=_names(extensions),
         )
         raise KernelCompileError(text) from error
     data = output.read_bytes()
@@ -142,6 +161,10 @@ def _compile_module(module: Module, extensions: Sequence[Path], output: Path) ->
         while not pending._compiled.done():  # pyright: ignore[reportAttributeAccessIssue]
             time.sleep(_POLL_SECONDS)
         pending.export_mef(output)
+
+
+def _names(extensions: Sequence[Path]) -> str:
+    return ", ".join(path.stem for path in extensions) or "none"
 
 
 def _reason(error: BaseException | None) -> str:

@@ -19,7 +19,7 @@ import jax
 from max.driver import CPU, Buffer
 from max.dtype import DType
 from max.engine import Model
-from max.graph import DeviceRef, Graph, Module, TensorType, TensorValue, ops
+from max.graph import DeviceRef, Graph, KernelLibrary, Module, TensorType, TensorValue, ops
 
 from juju._jaxcompat import adopt, finisher
 from juju.build import Progress
@@ -111,7 +111,7 @@ class Executable:
                 empty = jax.numpy.zeros(aval.shape, aval.dtype)
                 results.append(jax.device_put(empty, device) if committed else empty)
             else:
-                results.append(finisher(aval, device, committed)(adopt(buffer.__dlpack__(), device)))
+                results.append(finisher(aval, device, committed)(adopt(buffer.__dlpack__(), device, None)))
         for index in self._donated:
             if isinstance(leaves[index], jax.Array):
                 leaves[index].delete()
@@ -154,7 +154,7 @@ def build_graph(plan: Plan, constants: Sequence[Any] = (), *, progress: Progress
     inside = {n for n, b in captured.items() if math.prod(b.shape) <= SHOWN_ELEMENTS}
     extensions = _extensions([plan], progress)
     with graphs.building:
-        graph = _build(plan, constants, inside, plan.name, Module(), extensions)
+        graph = _build(plan, constants, inside, plan.name, Module(), graphs.library(extensions))
     return MaxGraph(graph, [constants[b.index] for n, b in captured.items() if n not in inside])
 
 
@@ -227,7 +227,7 @@ def _draft(request: Request, extensions: tuple[Path, ...]) -> graphs.Draft:
     plan = request.plan
 
     def build(name: str, module: Module) -> Graph:
-        return _build(plan, request.constants, request.inside, name, module, extensions)
+        return _build(plan, request.constants, request.inside, name, module, graphs.library(extensions))
 
     return graphs.Draft(plan.name, build, extensions)
 
@@ -245,9 +245,8 @@ def _key(request: Request, progress: Progress | None) -> str:
         parts.append([[symbols[s.kernel], s.buffers, s.sizes, s.extent, _grain(s)] for s in plan.launches])
         parts.append([plan.results, plan.result_shapes])
     else:  # only the graph says what the primitives do
-        extensions = _extensions([plan], progress)
         with graphs.building:
-            graph = _build(plan, request.constants, request.inside, "key", Module(), extensions)
+            graph = _build(plan, request.constants, request.inside, "key", Module(), graphs.Unchecked())
         parts.append(_PATHS.sub("", str(graph), count=1))
         parts.append([hashlib.sha256(path.read_bytes()).hexdigest() for path in packages.of_primitives(plan, progress)])
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
@@ -278,13 +277,13 @@ def _extensions(plans: Sequence[Plan], progress: Progress | None) -> tuple[Path,
 
 
 def _build(
-    plan: Plan, constants: Sequence[Any], inside: set[int], name: str, module: Module, extensions: tuple[Path, ...]
+    plan: Plan, constants: Sequence[Any], inside: set[int], name: str, module: Module, library: KernelLibrary
 ) -> Graph:
     """Adds the graph of `plan` to `module`; the captured constants `inside` are part of it, others are inputs."""
     captured = _of_kind(plan, "constant")
     inputs = {**_of_kind(plan, "operand"), **{n: b for n, b in captured.items() if n not in inside}}
     types = [_type(b) for b in inputs.values()]
-    with Graph(name, input_types=types, kernel_library=graphs.library(extensions), module=module) as graph:
+    with Graph(name, input_types=types, kernel_library=library, module=module) as graph:
         values = {n: value.tensor for n, value in zip(inputs, graph.inputs, strict=True)}
         for n in inside:
             values[n] = ops.constant(_to_max(constants[captured[n].index]))
