@@ -317,7 +317,7 @@ def test_the_first_refused_kernel_is_raised_and_names_the_others(tmp_path: Path,
         f"  text kept in: {kept}\n"
         "This is a defect of juju and not of your function; please report it with that text."
     )
-    assert refusal.value.__notes__ == ["1 other kernels were refused as well: c"]
+    assert refusal.value.__notes__ == ["also refused: c"]
     assert store.find(kernels[0].key)
 
 

@@ -22,7 +22,7 @@ from juju.build.store import Built, Store, default_store, put_library, put_text,
 from juju.errors import KernelCompileError
 from juju.plan import Kernel
 
-ALSO_REFUSED = "{count} other kernels were refused as well: {names}"
+ALSO_REFUSED = "also refused: {names}"
 NO_SYMBOL = "its text does not export {symbol!r}"
 
 LARGEST_RUN = 64
@@ -121,7 +121,7 @@ def _raise_refused(kernels: Sequence[Kernel], results: dict[str, Built | Excepti
     assert isinstance(error, Exception)
     if others:
         names = ", ".join(refused[key] for key in others)
-        error.add_note(ALSO_REFUSED.format(count=len(others), names=names))
+        error.add_note(ALSO_REFUSED.format(names=names))
     raise error
 
 
