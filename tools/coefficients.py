@@ -24,7 +24,8 @@ arithmetic.
 """
 '''
 
-QUARTER = "pi/4+0.0001"
+QUARTER = "pi/4+0.004"
+"""The reduction of an angle picks the nearest multiple of pi/2 with an error that grows with the angle."""
 
 
 def steps(first: int, count: int, step: int = 1) -> range:
@@ -126,7 +127,7 @@ def families() -> dict[str, tuple[str, Fit]]:
 
 def constants() -> dict[str, tuple[str, Number, int, str]]:
     """Name of the list, then type, value, number of parts, meaning. The parts add up to the value, each rounded."""
-    table = {}
+    table: dict[str, tuple[str, Number, int, str]] = {}
     for kind in ("f32", "f64"):
         suffix = kind.upper()
         table[f"LN2_{suffix}"] = (kind, mp.log(2), 2, "log(2)")
@@ -134,6 +135,9 @@ def constants() -> dict[str, tuple[str, Number, int, str]]:
         table[f"HALF_PI_{suffix}"] = (kind, mp.pi / 2, 3, "pi/2")
         table[f"TWO_THIRDS_{suffix}"] = (kind, mp.mpf(2) / 3, 2, "2/3")
         table[f"TWO_OVER_PI_{suffix}"] = (kind, 2 / mp.pi, 1, "2/pi")
+    with mp.workdps(450):
+        two_over_pi = 2 / mp.pi
+    table["TWO_OVER_PI_CHUNKS_F64"] = ("chunks", two_over_pi, 24, "2/pi; chunk k is scaled by 2**(53 k)")
     return table
 
 
@@ -141,6 +145,13 @@ def constant_text(name: str, kind: str, value: Number, parts: int, about: str) -
     """The lines of one constant."""
     numbers = ""
     for _ in range(parts):
+        if kind == "chunks":  # 53 bits each, cut off
+            with mp.workdps(450):
+                value *= 2**53
+                part = mp.floor(value)
+                value -= part
+            numbers += f"    {float(part) / 2**53!r},\n"
+            continue
         part = rounded(value, kind)
         numbers += f"    {part:.{9 if kind == 'f32' else 17}g},\n"
         value -= part

@@ -4,6 +4,7 @@ Every function is generic over the vector width. Floating-point functions take f
 by the caller. Kernels are expected to run with subnormal numbers flushed to zero, as `jax.jit` does on CPU.
 """
 
+from .arcus import acos, asin, atan, atan2
 from .bits import total_order_key
 from .convert import convert
 from .exponential import exp, exp2, expm1, logistic
@@ -41,3 +42,4 @@ from .semantic import (
     sign,
     square,
 )
+from .trigonometric import cos, sin, sincos, tan

@@ -15,7 +15,7 @@ from .polynomial import constant, horner, power_of_two
 def pow[dt: DType, e: DType, w: SIMDLength](x: SIMD[dt, w], y: SIMD[e, w]) -> SIMD[dt, w]:
     """`lax.pow`: special cases as in C; an integer exponent is converted to the type of `x` first, as JAX does.
 
-    At most 1.3 ulp.
+    At most 1.5 ulp, mostly below 1.1.
     """
     comptime assert dt == DType.float32 or dt == DType.float64, "pow: f32 or f64"
     var p = convert[dt](y)

@@ -127,3 +127,17 @@ ELEMENTARY = [
     Function("acosh", lax.acosh, np.arccosh, (2, 2), (1, np.inf), signed=False, near=(1.0, 1.06, 1.25, 1e9)),
     Function("atanh", lax.atanh, np.arctanh, (2, 2), (0, 1), near=(0.17, 0.5, 0.999)),
 ]
+
+
+def _half_pi_multiples(count: int = 12) -> list[float]:
+    return [k * np.pi / 2 for k in range(1, count)] + [1e4 * np.pi, 41721.5 * np.pi]
+
+
+TRIGONOMETRIC = [
+    Function("sin", lax.sin, np.sin, (1.2, 1.2), near=[0.785, *_half_pi_multiples(), 131072, 2.0**30]),
+    Function("cos", lax.cos, np.cos, (1.2, 1.2), near=[0.785, *_half_pi_multiples(), 131072, 2.0**30]),
+    Function("tan", lax.tan, np.tan, (1.6, 1.7), near=[0.785, *_half_pi_multiples(), 131072, 2.0**30]),
+    Function("asin", lax.asin, np.arcsin, (1.3, 1.3), (0, 1), near=(0.5, 1.0, 0.7)),
+    Function("acos", lax.acos, np.arccos, (1.3, 1.3), (0, 1), near=(0.5, -0.5, 1.0, -1.0, 0.7)),
+    Function("atan", lax.atan, np.arctan, (1.5, 1.5), near=(1.0, 0.5, 2.0)),
+]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import jax
 import numpy as np
 import pytest
-from accuracy import ELEMENTARY, Function, measure, reference, ulp_error
+from accuracy import ELEMENTARY, TRIGONOMETRIC, Function, measure, reference, ulp_error
 from harness import Library
 from values import FLOATS, flushed
 
-CASES = [(function, dtype) for function in ELEMENTARY for dtype in FLOATS]
+CASES = [(function, dtype) for function in ELEMENTARY + TRIGONOMETRIC for dtype in FLOATS]
 IDS = [f"{function.name}-{dtype}" for function, dtype in CASES]
 
 

@@ -9,7 +9,7 @@ from harness import Entry, Library, check_equal
 from jax import lax
 from values import FLOATS, floats, integers, jitted, pairs
 
-LIMIT = 1.3
+LIMIT = 1.5
 EXPONENTS = ("int8", "int32", "int64", "uint32")
 
 
