@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import gc
@@ -407,7 +408,6 @@ class TestStages:
 
 class TestBackground:
     def test_answers_at_once_and_swaps(self) -> None:
-        import threading
         import time
 
         salt = time.time_ns() % 100_003 + 0.5  # a kernel no store has seen
@@ -415,12 +415,27 @@ class TestBackground:
         fused = juju.fuse(lambda x: x * salt, compile="background")
         want = np.float32(salt) * np.arange(5.0, dtype=np.float32)
         np.testing.assert_array_equal(np.asarray(fused(jnp.arange(5.0))), want)
-        for thread in threading.enumerate():
-            if thread.name.startswith("juju-compile-"):
-                thread.join(120)
+        self._wait()
+        np.testing.assert_array_equal(np.asarray(fused(jnp.arange(5.0))), want)
         (entry,) = fused._entries.values()
         assert entry.__name__ == "call_flat"
         np.testing.assert_array_equal(np.asarray(fused(jnp.arange(5.0))), want)
+
+    def test_what_cannot_be_compiled_is_raised_and_not_left_to_jax(self) -> None:
+        fused = juju.fuse(lambda x: jnp.linalg.svd(x)[1], compile="background")
+        with contextlib.suppress(juju.UnsupportedPrimitive):  # raised here if it was known in time
+            fused(jnp.ones((2, 2)))
+        self._wait()
+        for _ in range(2):
+            with pytest.raises(juju.UnsupportedPrimitive, match="svd"):
+                fused(jnp.ones((2, 2)))
+
+    def _wait(self) -> None:
+        import threading
+
+        for thread in threading.enumerate():
+            if thread.name.startswith("juju-compile-"):
+                thread.join(120)
 
 
 class TestFallback:

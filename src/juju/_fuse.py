@@ -25,9 +25,6 @@ ENGINES = ("max", "linked")
 UNKNOWN_ENGINE = "there is no engine '{engine}'; choose one of {engines}"
 UNKNOWN_OPTION = "{option}={value!r} is not one of {choices}"
 FELL_BACK = "{name} runs through jax.jit, as fallback='jax' allows: {reason}"
-BACKGROUND_FAILED = (
-    "{name} goes on through jax.jit, because its kernel could not be compiled in the background: {reason}"
-)
 
 _Entry = Callable[[Sequence[Any]], Any]
 
@@ -101,7 +98,7 @@ class Fused(Generic[P, R]):
     def _irregular_call(self, leaves: Sequence[Any], args: Any, kwargs: Any) -> R:
         """A call with something that has no type in JAX: NumPy arrays of the other byte order are turned around."""
         if any(_is_swapped(x) for x in leaves):
-            args, kwargs = jax.tree_util.tree_map(lambda x: _native(x) if _is_swapped(x) else x, (args, kwargs))
+            args, kwargs = _all_native(args, kwargs)
             return self(*args, **kwargs)
         trace(self._f, args, kwargs, name=self._name, **self._options)  # raises, and says which argument it is
         raise InternalError(f"{self._name} was traced with arguments that have no type")
@@ -131,7 +128,6 @@ class Fused(Generic[P, R]):
                 self._entries[key] = entry = self._through_jax(jitted, args, kwargs)
                 return entry
         if self._background:
-            lowered._plan_to_run()
             entry = self._in_background(lowered, key, self._through_jax(jitted, args, kwargs))
         else:
             entry = lowered.compile(progress=self._progress()).call_flat
@@ -149,16 +145,23 @@ class Fused(Generic[P, R]):
         return entry
 
     def _in_background(self, lowered: Lowered, key: Any, meanwhile: _Entry) -> _Entry:
-        entries, name = self._entries, self._name
+        """Calls go to `meanwhile` until the kernel is there; if there will be none, the next call says why."""
+        done: list[_Entry] = []
 
         def work() -> None:
             try:
-                entries[key] = lowered.compile().call_flat
+                done.append(lowered.compile().call_flat)
             except Exception as error:
-                warnings.warn(BACKGROUND_FAILED.format(name=name, reason=error), stacklevel=1)
+                done.append(_raiser(error))
 
-        threading.Thread(target=work, name=f"juju-compile-{name}", daemon=True).start()
-        return meanwhile
+        def entry(leaves: Sequence[Any]) -> Any:
+            if not done:
+                return meanwhile(leaves)
+            self._entries[key] = done[0]
+            return done[0](leaves)
+
+        threading.Thread(target=work, name=f"juju-compile-{self._name}", daemon=True).start()
+        return entry
 
     def _progress(self) -> Progress | None:
         from juju._progress import default_progress
@@ -172,6 +175,7 @@ class Fused(Generic[P, R]):
 
         Raises `ArgumentError`, `SideEffectError`, `LeakedTracerError`.
         """
+        args, kwargs = _all_native(args, kwargs)
         return Lowered(trace(self._f, args, kwargs, name=self._name, **self._options), engine=self._engine)
 
     # As jax.jit's -----------------------------------------------------------------------------------------------------
@@ -294,12 +298,22 @@ def fuse(f: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     return Fused(f, **options)
 
 
+def _raiser(error: Exception) -> _Entry:
+    def entry(leaves: Sequence[Any]) -> Any:
+        raise error
+
+    return entry
+
+
 def _is_swapped(x: Any) -> bool:
     return isinstance(x, (np.ndarray, np.generic)) and not x.dtype.isnative
 
 
-def _native(x: Any) -> Any:
-    return np.asarray(x).astype(x.dtype.newbyteorder("="))
+def _all_native(args: Any, kwargs: Any) -> tuple[Any, Any]:
+    def native(x: Any) -> Any:
+        return np.asarray(x).astype(x.dtype.newbyteorder("=")) if _is_swapped(x) else x
+
+    return jax.tree_util.tree_map(native, (tuple(args), kwargs))
 
 
 def _choose(option: str, value: Any, choices: Sequence[Any]) -> None:
