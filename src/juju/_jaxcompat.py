@@ -6,7 +6,6 @@ copies (an array that is not committed, a weak type). `PRIVATE` says which of th
 
 from __future__ import annotations
 
-import functools
 import operator
 from collections.abc import Callable, Hashable
 from typing import Any, TypeAlias
@@ -21,9 +20,9 @@ try:
 except ImportError:
     _import_tensor = None
 try:
-    from jaxlib._jax import buffer_to_dlpack_managed_tensor as _export_buffer  # pyright: ignore[reportMissingImports]
+    from jaxlib._jax import ArrayImpl as _ArrayImpl  # pyright: ignore[reportMissingImports]
 except ImportError:
-    _export_buffer = None
+    _ArrayImpl = None
 try:
     from jaxlib._jax import array_result_handler as _result_handler  # pyright: ignore[reportMissingImports]
 except ImportError:
@@ -42,7 +41,7 @@ Device: TypeAlias = Any
 
 PRIVATE = {
     "import": _import_tensor is not None,
-    "hold": _export_buffer is not None,
+    "pointer": _ArrayImpl is not None,
     "handler": _result_handler is not None,
     "trace_context": _trace_context is not None,
     "trace_state_clean": _trace_state_clean is not None,
@@ -76,49 +75,48 @@ class _Producer:
         return (1, 0)
 
 
-def public_import(capsule: Any, device: Device) -> jax.Array:
+def public_import(capsule: Any, device: Device, stream: None) -> jax.Array:
     """`adopt` by public functions."""
     return jax.device_put(jax.dlpack.from_dlpack(_Producer(capsule)), device)
 
 
-def _adopt(capsule: Any, device: Device) -> jax.Array:
-    return _import_tensor(capsule, device, None)  # pyright: ignore[reportOptionalCall]
+adopt: Callable[[Any, Device, None], jax.Array] = _import_tensor if _import_tensor is not None else public_import
+"""`adopt(capsule, device, None)`: the memory of a DLPack capsule as a committed jax array on a CPU device.
 
-
-adopt: Callable[[Any, Device], jax.Array] = _adopt if _import_tensor is not None else public_import
-"""The memory of a DLPack capsule as a committed jax array on a CPU device, without a copy if it is 64-byte aligned."""
-
-
-def public_hold(array: jax.Array) -> Any:
-    """`hold` by public functions."""
-    return np.asarray(array)
-
-
-hold: Callable[[jax.Array], Any] = _export_buffer if _export_buffer is not None else public_hold
-"""Waits until an array is computed and returns an object that keeps its memory, whoever deletes or donates the array.
-
-Raises `RuntimeError` if the array was deleted.
+Nothing is copied if the memory is aligned to 64 bytes.
 """
 
 
-@functools.lru_cache(maxsize=64)
-def _weaken(dtype: Any) -> Callable[[jax.Array], jax.Array]:
-    """A conversion to the Python scalar type of `dtype`, which is what makes a weak type."""
-    kind = {"b": bool, "i": int, "u": int, "f": float, "c": complex}[np.dtype(dtype).kind]
-    return jax.jit(lambda x: jax.lax.convert_element_type(x, kind))
+def holder(dtype: Any) -> Callable[[jax.Array], Any]:
+    """A function that waits until an array of this dtype is computed, and returns what keeps its memory.
+
+    The memory then stays whatever other threads do to the array, `delete()` and donation included. (The capsule of
+    `__dlpack__` does not do that: jaxlib 0.10 aborts the process when an array with one is deleted.) It raises
+    `RuntimeError` or `BufferError` if the array was deleted.
+    """
+    return np.asarray if np.dtype(dtype).name == "bfloat16" else memoryview  # pyright: ignore[reportReturnType]
+
+
+public_pointer: Callable[[jax.Array], int] = operator.methodcaller("unsafe_buffer_pointer")
+
+pointer: Callable[[jax.Array], int] = _ArrayImpl.unsafe_buffer_pointer if _ArrayImpl is not None else public_pointer
+"""The address of an array's memory. Does not wait until it is computed; raises for what is not a jax array."""
 
 
 def public_finisher(aval: Any, device: Device, committed: bool) -> Callable[[jax.Array], jax.Array]:
     """`finisher` by public functions; it copies unless the result is committed and strong."""
+    if aval.weak_type:
+        # A function compiled for a weak type takes strong arrays as well, and returns weak ones.
+        sharding = jax.sharding.SingleDeviceSharding(device) if committed else None
+        weak = jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=True, sharding=sharding)
+        with jax.default_device(device):
+            weaken = jax.jit(lambda x: x).lower(weak).compile()
 
     def finish(array: jax.Array) -> jax.Array:
         if not committed:
             with jax.default_device(device):
                 array = jnp.array(np.asarray(array))
-        if aval.weak_type:
-            with jax.default_device(device):
-                array = _weaken(aval.dtype)(array)
-        return array
+        return weaken(array) if aval.weak_type else array
 
     return finish
 
@@ -127,7 +125,7 @@ def finisher(aval: Any, device: Device, committed: bool) -> Callable[[jax.Array]
     """What makes of an adopted array one with this aval, weak type included, that is committed to `device` or not.
 
     finish = finisher(jax.core.ShapedArray((2,), "float32", weak_type=True), jax.devices()[0], committed=False)
-    array = finish(adopt(capsule, jax.devices()[0]))
+    array = finish(adopt(capsule, jax.devices()[0], None))
     """
     if _result_handler is None:
         return public_finisher(aval, device, committed)

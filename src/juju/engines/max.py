@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -19,9 +20,9 @@ import numpy as np
 from jax.core import ShapedArray
 from jax.extend.backend import backends
 
-from juju._jaxcompat import Device, finisher, hold
+from juju._jaxcompat import Device, finisher, holder, pointer
 from juju.build import Built, Progress
-from juju.engines.pool import default_pool
+from juju.engines.pool import Block, default_pool
 from juju.engines.trampoline import HEADER_BYTES, Call, Program, check_fork, process, start_builds, trampoline
 from juju.errors import DeletedArrayError, DeviceError, KernelStatusError
 from juju.plan import Plan
@@ -38,6 +39,9 @@ CHUNK = 64
 COPY_LINE = 64
 COPY_NANOSECONDS = 6.0
 """Bytes of one point of a copy, and the time it takes."""
+
+_CALL: Any = operator.call
+_COMMITTED = operator.attrgetter("committed")
 
 STATUS = "kernel {kernel} of {function} returned status {status}"
 DELETED = "Array has been deleted with shape={aval}."
@@ -118,77 +122,101 @@ class Executable:
         self._donated = tuple(donated)
         self._names = tuple(names)
         self._dtypes = [np.dtype(buffer.dtype) for buffer in plan.buffers if buffer.kind == "operand"]
+        self._holders = [holder(dtype) for dtype in self._dtypes]
         # The constants as numpy sees them: their memory stays even if somebody deletes the arrays.
         self._constants = [np.require(np.asarray(constant), requirements="C") for constant in constants]
         self._device = only_device()
-        self._finishers: dict[tuple[Device, bool], list[Callable[[jax.Array], jax.Array]]] = {}
+        self._makers: dict[tuple[Device, bool], list[Callable[[Block], jax.Array]]] = {}
 
         places, scratch = self._places()
-        self._layouts = [self._pool.layout(aval.shape, aval.dtype) for aval in out_avals]
-        self._results = len(self._layouts)
+        self._layouts = [self._pool.layout(aval.shape, aval.dtype) for aval in self._avals]
         self._layouts += [self._pool.layout((max(1, nbytes),), np.uint8) for nbytes in scratch]
         self._variable = len(self._dtypes) + len(self._layouts)
         self._calls, self._call_names = self._program_calls(places, [unit.address() for unit in built])
         self._programs: list[Program] = []
-        self._serial = not (is_parallel(plan) or self._trampoline.dispatch == "graph")
+        self._serial = not is_parallel(plan) and self._trampoline.dispatch != "graph"
         if not self._serial:
             self._trampoline.open_graph(progress)
+        self.run = self._runner()
+        """The same as calling the executable, without a Python frame in between."""
 
     def __call__(self, leaves: Sequence[Any]) -> list[jax.Array]:
-        if process.forked:
-            check_fork()
-        try:
-            # From here on the memory of the operands stays, whatever other threads do to the arrays.
-            holds = [hold(x) for x in leaves]
-            addresses = [x.unsafe_buffer_pointer() for x in leaves]
-            device = self._device
-            if device is None:
-                device, committed = check_devices(leaves, self._names, self._plan.name)
-            else:
-                committed = False
-                for x in leaves:
-                    if x.committed:
-                        committed = True
-                        break
-        except Exception:
-            holds, addresses, device, committed = self._admit(leaves)
-        if self._donated:
-            self._check_donation(leaves, addresses)
-        take = self._pool.take
-        blocks = [take(layout) for layout in self._layouts]
-        addresses += [block.address for block in blocks]
-        try:
-            program = self._programs.pop()
-        except IndexError:
-            program = Program(self._calls, self._variable, [constant.ctypes.data for constant in self._constants])
-        program.pack(program.memory, HEADER_BYTES, *addresses)
-        try:
-            if self._serial or not self._trampoline.ready():
-                failed = self._trampoline.serial(program.address)
-            else:
-                self._trampoline.parallel(program.inputs)
-                failed = program.words[1]
-            if failed:
-                self._raise_status(program)
-        except BaseException:
+        return self.run(leaves)
+
+    def _runner(self) -> Callable[[Sequence[Any]], list[jax.Array]]:
+        """The way of a call, with everything that stays the same in local names: most calls take microseconds."""
+        take, layouts = self._pool.take, self._layouts
+        serial, on_calling_thread, parallel = self._trampoline.serial, self._serial, self._parallel
+        holders = self._holders
+        hold = holders[0] if len(set(holders)) == 1 else None
+        programs, donated, device = self._programs, self._donated, self._device
+        results, has_scratch = len(self._avals), len(layouts) > len(self._avals)
+        makers = [self._makers_for(device, committed) for committed in (False, True)] if device else []
+
+        def run(leaves: Sequence[Any]) -> list[jax.Array]:
+            if process.forked:
+                check_fork()
+            try:
+                # From here on the memory of the operands stays, whatever other threads do to the arrays.
+                holds = list(map(hold, leaves)) if hold is not None else list(map(_CALL, holders, leaves))
+                addresses = list(map(pointer, leaves))
+                make = makers[True in map(_COMMITTED, leaves)] if device is not None else self._place(leaves)
+            except Exception:
+                holds, addresses, make = self._admit(leaves)
+            if donated:
+                self._check_donation(leaves, addresses)
+            blocks = list(map(take, layouts))
             for block in blocks:
-                self._pool.drop(block)
-            raise
-        self._programs.append(program)
-        del holds
-        try:
-            finishers = self._finishers[device, committed]
-        except KeyError:
-            finishers = [finisher(_plain(aval), device, committed) for aval in self._avals]
-            self._finishers[device, committed] = finishers
-        give = self._pool.give
-        results = [finish(give(block, device)) for finish, block in zip(finishers, blocks, strict=False)]
-        for block in blocks[self._results :]:
-            self._pool.drop(block)
-        for index in self._donated:
-            if isinstance(leaves[index], jax.Array):
-                leaves[index].delete()
-        return results
+                addresses.append(block.address)
+            try:
+                program = programs.pop()
+            except IndexError:
+                program = self._new_program()
+            program.pack(program.memory, HEADER_BYTES, *addresses)
+            try:
+                failed = serial(program.address) if on_calling_thread else parallel(program)
+                if failed:
+                    self._raise_status(program)
+            except BaseException:
+                for block in blocks:
+                    self._pool.drop(block)
+                raise
+            programs.append(program)
+            del holds
+            arrays = list(map(_CALL, make, blocks))
+            if has_scratch:
+                for block in blocks[results:]:
+                    self._pool.drop(block)
+            for index in donated:
+                if isinstance(leaves[index], jax.Array):
+                    leaves[index].delete()
+            return arrays
+
+        return run
+
+    def _parallel(self, program: Program) -> int:
+        """Runs a program on MAX's threads, or on this one as long as MAX is being loaded."""
+        if not self._trampoline.ready():
+            return self._trampoline.serial(program.address)
+        self._trampoline.parallel(program.inputs)
+        return program.memory[1]
+
+    def _new_program(self) -> Program:
+        return Program(self._calls, self._variable, [constant.ctypes.data for constant in self._constants])
+
+    def _place(self, leaves: Sequence[Any]) -> list[Callable[[Block], jax.Array]]:
+        device, committed = self._device, any(isinstance(x, jax.Array) and x.committed for x in leaves)
+        if device is None:
+            device, committed = check_devices(leaves, self._names, self._plan.name)
+        return self._makers_for(device, committed)
+
+    def _makers_for(self, device: Device, committed: bool) -> list[Callable[[Block], jax.Array]]:
+        """For every result, what makes of its block the array that `jax.jit` would return."""
+        found = self._makers.get((device, committed))
+        if found is None:
+            found = [self._pool.giver(device, finisher(_plain(aval), device, committed)) for aval in self._avals]
+            self._makers[device, committed] = found
+        return found
 
     def _places(self) -> tuple[list[int], list[int]]:
         """For every buffer its place among the addresses, and the sizes of the scratch buffers.
@@ -230,16 +258,14 @@ class Executable:
                 names.append("copy")
         return calls, names
 
-    def _admit(self, leaves: Sequence[Any]) -> tuple[list[Any], list[int], Device, bool]:
+    def _admit(self, leaves: Sequence[Any]) -> tuple[list[Any], list[int], list[Callable[[Block], jax.Array]]]:
         """Operands that are not all jax arrays, or not all usable: numpy arrays are read where they are."""
         for leaf in leaves:
             if isinstance(leaf, jax.Array) and leaf.is_deleted():
                 raise DeletedArrayError(DELETED.format(aval=leaf.aval.str_short()))
-        device, committed = self._device, any(isinstance(x, jax.Array) and x.committed for x in leaves)
-        if device is None:
-            device, committed = check_devices(leaves, self._names, self._plan.name)
+        make = self._place(leaves)
         holds, addresses = [], []
-        for leaf, dtype in zip(leaves, self._dtypes, strict=True):
+        for leaf, dtype, hold in zip(leaves, self._dtypes, self._holders, strict=True):
             if isinstance(leaf, jax.Array):
                 holds.append(hold(leaf))
                 addresses.append(leaf.unsafe_buffer_pointer())
@@ -247,7 +273,7 @@ class Executable:
                 array = np.require(np.asarray(leaf, None if hasattr(leaf, "dtype") else dtype), dtype, "C")
                 holds.append(array)
                 addresses.append(array.ctypes.data)
-        return holds, addresses, device, committed
+        return holds, addresses, make
 
     def _check_donation(self, leaves: Sequence[Any], addresses: Sequence[int]) -> None:
         """Raises as JAX does if a donated array is donated or used a second time in the same call."""
@@ -265,7 +291,7 @@ class Executable:
                 raise jax.errors.JaxRuntimeError(text.format(index=index, first=earlier))
 
     def _raise_status(self, program: Program) -> NoReturn:
-        status, launch = program.words[1:3].tolist()
+        status, launch = program.memory[1], program.memory[2]
         raise KernelStatusError(STATUS.format(kernel=self._call_names[launch], function=self._plan.name, status=status))
 
 

@@ -253,13 +253,19 @@ def _compile_graph(package: Path, output: Path) -> None:
 
 
 def _load(path: Path) -> Model:
-    # Imported late: it takes longer than a whole first call of a kernel from the store.
-    from max.engine import read
+    # Late, and not through `max.engine`: that imports `max.graph`, which takes as long again, and which puts the thread
+    # that imports it first in charge of its MLIR context; at exit it complains if that is not the main thread.
+    from max._core.engine import InferenceSession, read
+    from max.driver import CPU
 
-    from juju.engines import graphs
-
-    (model,) = graphs.session().init_all(read(path)).values()
+    session = InferenceSession([CPU()], [])
+    (model,) = session._load_all(session._wrap_compiled(read(path)), {})
+    _alive.append(session)
     return model
+
+
+_alive: list[Any] = []
+"""MAX's session and with it its device: without one, MAX starts its threads anew at every call."""
 
 
 def _dispatch() -> Dispatch:
