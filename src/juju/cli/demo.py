@@ -49,7 +49,8 @@ def demo(points: int) -> None:
     """Fuse a few real functions and run each beside jax.jit.
 
     Printed for each: how many kernels it became, the largest difference from jax.jit (in parts of the largest value),
-    the median time of a call of both, interleaved, and the compile time, or 'cached'.
+    the median time of a call of both, interleaved, and the time of the compiler run that built it with all other new
+    ones, or 'cached'.
     """
     with Waiting("starting JAX"):
         import juju
