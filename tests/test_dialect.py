@@ -64,7 +64,16 @@ def test_rows_are_unique_and_name_real_primitives() -> None:
     import jax.extend.core.primitives as primitives
 
     assert len(ROWS) == len(TABLE)
-    newer = {"log2_p", "one_minus_square_p", "square_p", "mulhi_p", "lt_to_p", "le_to_p", "add_any_p", "reduce_precision_p"}
+    newer = {
+        "log2_p",
+        "one_minus_square_p",
+        "square_p",
+        "mulhi_p",
+        "lt_to_p",
+        "le_to_p",
+        "add_any_p",
+        "reduce_precision_p",
+    }
     known = set(dir(jax.lax)) | set(dir(primitives))
     missing = {row.primitive for row in TABLE} - known - newer
     assert not missing, f"{missing} are no primitives of jax {jax.__version__}"
@@ -131,7 +140,7 @@ class TestXdslCanaries:
     def test_a_row_keeps_the_checks_of_its_form(self) -> None:
         block = Block(arg_types=[i64])
         op = new_op(SCALARS["exp"], [block.args[0]], [i64])
-        with pytest.raises(VerifyException, match="juju.exp takes kinds 'f', not i64"):
+        with pytest.raises(VerifyException, match=r"juju\.exp takes kinds 'f', not i64"):
             op.verify()
 
     def test_use_before_definition_is_found_by_us(self) -> None:

@@ -97,7 +97,9 @@ class TestSideEffects:
             jax.debug.print("{}", x)
             return x
 
-        with pytest.raises(juju.SideEffectError, match=r"f has a side effect \(jax.debug.print or jax.debug.callback\)"):
+        with pytest.raises(
+            juju.SideEffectError, match=r"f has a side effect \(jax.debug.print or jax.debug.callback\)"
+        ):
             juju.fuse(f)(1.0)
 
     def test_pure_callback_is_an_unsupported_primitive(self) -> None:
@@ -111,7 +113,9 @@ class TestSideEffects:
 def test_leaked_tracer() -> None:
     kept = []
     jax.jit(lambda x: kept.append(x))(1.0)
-    with pytest.raises(juju.LeakedTracerError, match="f reads a tracer that belongs to a transformation which has ended"):
+    with pytest.raises(
+        juju.LeakedTracerError, match="f reads a tracer that belongs to a transformation which has ended"
+    ):
         juju.fuse(lambda x: x + kept[0], name="f")(1.0)
 
 

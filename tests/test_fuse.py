@@ -29,7 +29,7 @@ class Layer:
     kind: str = "affine"
 
 
-def check(f, *args, ulp=0, scale=0, **kwargs):
+def check(f, *args, ulp: float = 0, scale: float = 0, **kwargs):
     fused = juju.fuse(f)
     got = fused(*args, **kwargs)
     assert_same(got, jax.jit(f)(*args, **kwargs), ulp=ulp, scale=scale)
@@ -185,7 +185,8 @@ class TestConstants:
 
 class TestNames:
     @pytest.mark.parametrize(
-        "name", ["var", "fn", "struct", "main", "__init__", "<lambda>", "naïve", "名前", "a" * 300, "1st", '"; rm -rf', "args"]
+        "name",
+        ["var", "fn", "struct", "main", "__init__", "<lambda>", "naïve", "名前", "a" * 300, "1st", '"; rm -rf', "args"],
     )
     def test_any_function_name(self, name) -> None:
         def f(var, args, exp, lo, F32, load):
@@ -213,7 +214,9 @@ class TestOptions:
     def test_static_values_are_told_apart_by_type(self) -> None:
         fused = juju.fuse(lambda x, k: x * k, static_argnums=1)
         dtypes = [fused(jnp.ones(2, jnp.int32), k).dtype.name for k in (1, 1.0, True)]
-        assert dtypes == [jax.jit(lambda x, k: x * k, static_argnums=1)(jnp.ones(2, jnp.int32), k).dtype.name for k in (1, 1.0, True)]
+        assert dtypes == [
+            jax.jit(lambda x, k: x * k, static_argnums=1)(jnp.ones(2, jnp.int32), k).dtype.name for k in (1, 1.0, True)
+        ]
 
     @pytest.mark.parametrize("c", [[3], {"a": 1}, np.array([3])], ids=["list", "dict", "array"])
     def test_unhashable_static(self, c) -> None:
@@ -366,7 +369,9 @@ class TestStages:
         assert "mul" in low.as_text("jaxpr")
         assert "juju.kernel" in low.as_text("mlir")
         assert "@export" in low.as_text("mojo")
-        with pytest.raises(ValueError, match="there is no stage 'c'; choose one of jaxpr, mlir, mojo, graph, llvm, asm"):
+        with pytest.raises(
+            ValueError, match="there is no stage 'c'; choose one of jaxpr, mlir, mojo, graph, llvm, asm"
+        ):
             low.as_text("c")
 
     def test_compiled(self) -> None:
@@ -382,7 +387,9 @@ class TestStages:
 
     def test_compiled_checks_types(self) -> None:
         exe = juju.fuse(lambda x: x * 2).lower(jnp.ones(8)).compile()
-        with pytest.raises(juju.ArgumentError, match=r"compiled for float32\[8\] as argument x, and is called with float32\[9\]"):
+        with pytest.raises(
+            juju.ArgumentError, match=r"compiled for float32\[8\] as argument x, and is called with float32\[9\]"
+        ):
             exe(jnp.ones(9))
         with pytest.raises(juju.ArgumentError, match="was compiled for arguments"):
             exe(jnp.ones(8), 2.0)
@@ -447,7 +454,9 @@ class TestFallback:
         with pytest.raises(juju.UnsupportedPrimitive):
             juju.fuse(f)(x)
         fused = juju.fuse(f, fallback="jax")
-        with pytest.warns(UserWarning, match=r"f runs through jax.jit, as fallback='jax' allows: svd at .*test_fuse.py"):
+        with pytest.warns(
+            UserWarning, match=r"f runs through jax.jit, as fallback='jax' allows: svd at .*test_fuse.py"
+        ):
             got = fused(x)
         assert_same(got, jax.jit(f)(x))
         assert_same(fused(x), jax.jit(f)(x))

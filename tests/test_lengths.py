@@ -1,4 +1,4 @@
-"""Every length around the vector widths, for each size of element: body and tail give the same, nothing is written past."""
+"""Every length around the vector widths, for each size of element: body and tail give the same."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def test_every_tail(dtype) -> None:
     with jax.enable_x64(True):
         rng = np.random.default_rng(0)
         for n in LENGTHS:
-            x, y = (jnp.asarray(rng.integers(0, 2 if dtype == "bool" else 50, n).astype(jnp.dtype(dtype))) for _ in "xy")
+            x, y = (
+                jnp.asarray(rng.integers(0, 2 if dtype == "bool" else 50, n).astype(jnp.dtype(dtype))) for _ in "xy"
+            )
             s = jnp.asarray(rng.integers(0, 2)).astype(dtype)
             assert_same(f(x, y, s), jax.jit(f.__wrapped__)(x, y, s))
 

@@ -82,7 +82,9 @@ for _dtype in DTYPES:
     _which = (np.arange(len(_a)) % 5 - 1).astype(np.int32)
     CASES += [
         Case(f"clamp-{_dtype}", lambda lo, x, hi: lax.clamp(lo, x, hi), (_a, _b, np.roll(_a, 7)), x64=True),
-        Case(f"clamp-scalars-{_dtype}", lambda lo, x, hi: lax.clamp(lo, x, hi), (_a[3 % len(_a)], _b, _a[-1]), x64=True),
+        Case(
+            f"clamp-scalars-{_dtype}", lambda lo, x, hi: lax.clamp(lo, x, hi), (_a[3 % len(_a)], _b, _a[-1]), x64=True
+        ),
         Case(f"select-{_dtype}", lambda m, a, b: jnp.where(m, a, b), (_mask, _a, _b), x64=True),
         Case(f"select-scalar-{_dtype}", lambda m, a, b: lax.select_n(m, a, b), (np.bool_(True), _a, _b), x64=True),
         Case(

@@ -34,9 +34,11 @@ def test_parse_args(text, want) -> None:
     assert [(s.shape, str(s.dtype)) for s in parse_args(text)] == want
 
 
-@pytest.mark.parametrize("text", ["f32", "f32[a]", "f33[2]", "f32[2] f32[3]", "f32[2],,f32[3]", "f32[-1]", "complex64[2]"])
+@pytest.mark.parametrize(
+    "text", ["f32", "f32[a]", "f33[2]", "f32[2] f32[3]", "f32[2],,f32[3]", "f32[-1]", "complex64[2]"]
+)
 def test_parse_args_says_what_it_cannot_read(text) -> None:
-    with pytest.raises(ValueError, match="cannot read|is not a dtype"):
+    with pytest.raises(ValueError, match=r"cannot read|is not a dtype"):
         parse_args(text)
 
 

@@ -11,6 +11,7 @@ from typing import Any, Generic, Literal, ParamSpec, TypeVar, overload
 
 import jax
 import numpy as np
+from jax.core import Tracer
 from jax.tree_util import tree_flatten, tree_unflatten
 
 from juju._jaxcompat import trace_context, trace_state_clean
@@ -32,6 +33,9 @@ _Entry = Callable[[Sequence[Any]], Any]
 class Fused(Generic[P, R]):
     """A function compiled to Mojo kernels, once for each combination of argument types; made by `juju.fuse`."""
 
+    __wrapped__: Callable[P, R]
+    """The function itself."""
+
     def __init__(
         self,
         f: Callable[P, R],
@@ -51,7 +55,7 @@ class Fused(Generic[P, R]):
         _choose("compile", compile, ("wait", "background"))
         _choose("fallback", fallback, (None, "jax"))
         functools.update_wrapper(self, f)
-        self._f = f
+        self._f: Callable[..., Any] = f
         self._name = name or function_name(f)
         self._statics = _Statics(f, static_argnums, static_argnames)
         self._options: dict[str, Any] = {}
@@ -82,7 +86,7 @@ class Fused(Generic[P, R]):
             avals = [x.aval for x in leaves]
         except AttributeError:
             avals = None
-        if not trace_state_clean() or (avals is not None and any(isinstance(x, jax.core.Tracer) for x in leaves)):
+        if not trace_state_clean() or (avals is not None and any(isinstance(x, Tracer) for x in leaves)):
             return self._f(*args, **kwargs)
         if avals is None:
             try:
@@ -99,12 +103,13 @@ class Fused(Generic[P, R]):
         """A call with something that has no type in JAX: NumPy arrays of the other byte order are turned around."""
         if any(_is_swapped(x) for x in leaves):
             args, kwargs = _all_native(args, kwargs)
-            return self(*args, **kwargs)
+            again: Any = self
+            return again(*args, **kwargs)
         trace(self._f, args, kwargs, name=self._name, **self._options)  # raises, and says which argument it is
         raise InternalError(f"{self._name} was traced with arguments that have no type")
 
     def _first_call(self, key: Any, leaves: Sequence[Any], args: Any, kwargs: Any) -> R:
-        if jax.config.jax_disable_jit:
+        if jax.config.jax_disable_jit:  # pyright: ignore[reportAttributeAccessIssue]
             return self._f(*args, **kwargs)
         with self._lock:
             mine = self._building.setdefault(key, threading.Lock())
@@ -290,8 +295,8 @@ def fuse(f: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
     Called with tracers, under `jit`, `grad` or `vmap`, the function is traced inline.
 
-    Raises `UnsupportedPrimitive` naming every offender with the user's line, `ArgumentError` for arguments juju does not
-    take, and `KernelCompileError`, `ToolchainError` or `StoreError` from the toolchain.
+    Raises `UnsupportedPrimitive` naming every offender with the user's line, `ArgumentError` for arguments juju does
+    not take, and `KernelCompileError`, `ToolchainError` or `StoreError` from the toolchain.
     """
     if f is None:
         return lambda g: Fused(g, **options)

@@ -85,7 +85,9 @@ class _PlanBuilder:
         for n, arg in enumerate(self.block.args):
             kind, index = ("operand", n) if n < operands else ("constant", n - operands)
             self._buffer(arg, kind, index)
-        returned = list(self.block.last_op.operands)
+        last = self.block.last_op
+        assert last is not None
+        returned = list(last.operands)
         made = list(dict.fromkeys(root_of(v) for v in returned if root_of(v) not in self.of_value))
         for n, value in enumerate(made):
             self._buffer(value, "result", n)

@@ -14,6 +14,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.core import Tracer
 from jax.extend import core as jex
 from jax.extend import source_info_util as siu
 
@@ -200,9 +201,9 @@ def flatten(closed: Any, name: str) -> Program:
     constants: dict[int, tuple[Value, Any]] = {}
 
     def constant(x: Any) -> Atom:
-        extended = jax.dtypes.issubdtype(getattr(x, "dtype", np.float32), jax.dtypes.extended)
-        if np.ndim(x) == 0 and not isinstance(x, jax.core.Tracer) and not extended:
-            return Scalar(np.asarray(x)[()])
+        extended = jax.numpy.issubdtype(getattr(x, "dtype", np.float32), jax.dtypes.extended)
+        if np.ndim(x) == 0 and not isinstance(x, Tracer) and not extended:
+            return Scalar(np.asarray(x).flat[0])
         if id(x) not in constants:
             constants[id(x)] = (Value(jax.typeof(x)), x)
         return constants[id(x)][0]

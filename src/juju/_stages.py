@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import jax
 
@@ -110,9 +110,7 @@ class Lowered:
 
         Raises `KernelCompileError`, `ToolchainError`, `StoreError`, `UnsupportedPrimitive`.
         """
-        result = compile_all([self], progress=progress)[0]
-        assert isinstance(result, Compiled)
-        return result
+        return compile_all([self], progress=progress)[0]
 
     # For the store ---------------------------------------------------------------------------------------------------
 
@@ -205,13 +203,21 @@ class Compiled:
         return linked.export(self._lowered.plan, self._lowered._constants(), Path(path))
 
 
+@overload
+def compile_all(
+    lowered: Sequence[Lowered], return_exceptions: Literal[False] = ..., progress: Progress | None = ...
+) -> list[Compiled]: ...
+@overload
+def compile_all(
+    lowered: Sequence[Lowered], return_exceptions: bool, progress: Progress | None = ...
+) -> list[Compiled | Exception]: ...
 def compile_all(
     lowered: Sequence[Lowered], return_exceptions: bool = False, progress: Progress | None = None
-) -> list[Compiled | Exception]:
+) -> list[Compiled] | list[Compiled | Exception]:
     """Compiles many functions in one run of the toolchain.
 
-    Returns one `Compiled` each, in order; with `return_exceptions` a function that fails has its exception in its place,
-    otherwise the first one is raised.
+    Returns one `Compiled` each, in order; with `return_exceptions` a function that fails has its exception in its
+    place, otherwise the first one is raised.
     """
     from juju.build import build_kernels, default_store
 

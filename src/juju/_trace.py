@@ -23,8 +23,8 @@ NOT_AN_ARRAY = (
 )
 UNKNOWN_DTYPE = "argument {name} of {function} has dtype {dtype}, which juju does not compile. It takes {known}."
 SIDE_EFFECT = (
-    "{function} has a side effect ({effects}), and a fused kernel cannot run Python. Remove the call, or keep that part "
-    "of the program in jax.jit."
+    "{function} has a side effect ({effects}), and a fused kernel cannot run Python. Remove the call, or keep that "
+    "part of the program in jax.jit."
 )
 LEAKED = (
     "{function} reads a tracer that belongs to a transformation which has ended ({reason}). Return the value from the "
@@ -167,7 +167,7 @@ def parse_args(text: str) -> list[jax.ShapeDtypeStruct]:
 def _path_name(path: Sequence[Any], f: Callable[..., Any]) -> str:
     """`args[1]['w']` as `params['w']`, with the parameter's name where the signature gives one."""
     head, rest = path[:2], path[2:]
-    tail = jax.tree_util.keystr(rest)
+    tail = jax.tree_util.keystr(tuple(rest))
     key = head[1]
     if isinstance(key, jax.tree_util.DictKey):
         return f"{key.key}{tail}"

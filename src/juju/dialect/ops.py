@@ -69,7 +69,7 @@ class UnaryOp(ScalarOp):
     name = "juju.unary"
     x = operand_def(T)
     result = result_def(T)
-    params = opt_prop_def(DenseArrayBase)
+    params = opt_prop_def(DenseArrayBase[IntegerType])
     assembly_format = "$x (`params` qualified($params)^)? attr-dict `:` type($result)"
 
     def verify_(self) -> None:
@@ -211,7 +211,7 @@ class NestOp(IRDLOperation):
     name = "juju.nest"
     ins = var_operand_def(TensorType)
     outs = var_result_def(TensorType)
-    bounds = prop_def(DenseArrayBase)
+    bounds = prop_def(DenseArrayBase[IntegerType])
     iterators = prop_def(ArrayAttr[StringAttr])
     maps = prop_def(ArrayAttr[AffineMapAttr])
     body = region_def("single_block")
@@ -371,10 +371,6 @@ def param_values(op: ScalarOp) -> dict[str, int]:
 
 def int_params(values: Sequence[int]) -> DenseArrayBase:
     return DenseArrayBase.from_list(i64, list(values))
-
-
-def element_is_integer(ty: Attribute) -> bool:
-    return isinstance(ty, IntegerType)
 
 
 JUJU = Dialect("juju", [*SCALARS.values(), ConstOp, YieldOp, NestOp, KernelOp, ReshapeOp, CustomOp], [])

@@ -208,7 +208,7 @@ class BodyWriter:
                 self.text.body.append(Line(f"store[{how}]({pointer}, i, {text}, stop)"))
 
     def _measure(self, outs: list[str]) -> None:
-        """Cost of a point in ns on one core, its bytes, and the vector width that keeps registers filled, not spilled."""
+        """Cost of a point in ns on one core, its bytes, and the width that keeps registers filled, not spilled."""
         ops = [op for op in self.nest.body.block.ops if isinstance(op, ScalarOp) and not self._at_top(op.results[0])]
         widest = max((item_size(v.type) for op in ops for v in (*op.operands, *op.results)), default=4)
         work = sum(op.ROW.cost for op in ops)

@@ -17,6 +17,7 @@ OPS = "ops"
 
 _TEMPLATE = "linked.mojo.j2"
 _UNLIKE = "{plan} launches {kernel} with different buffers read and written"
+_UNWRITTEN = "{plan}: the kernel {kernel} reads a buffer that no step has written"
 _CLASH = "two kernels of {plan} have the symbol {symbol}"
 
 
@@ -86,6 +87,8 @@ def _op(plan: Plan, launch: Launch, written: set[int], module: str) -> Op:
         if plan.buffers[buffer].kind in ("result", "scratch") and buffer not in written
     )
     reads = tuple(n for n in range(len(launch.buffers)) if n not in writes)
+    if len({launch.buffers[n] for n in reads}) != launch.reads:
+        raise InternalError(_UNWRITTEN.format(plan=plan.name, kernel=plan.kernels[launch.kernel].name))
     sizes = tuple(f"size{n}" for n in range(len(launch.sizes)))
     return Op(plan.kernels[launch.kernel], module, reads, writes, sizes)
 

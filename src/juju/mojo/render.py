@@ -69,7 +69,7 @@ def environment() -> Environment:
         loader=FileSystemLoader(resource_dir("templates")),
         undefined=StrictUndefined,
         keep_trailing_newline=True,
-        autoescape=False,  # noqa: S701  Mojo text, not HTML
+        autoescape=False,
     )
 
 

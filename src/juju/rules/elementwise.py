@@ -126,7 +126,7 @@ def _constant_convert(x: Scalar, after: str) -> Scalar | None:
     """Folds conversions of constants that are exact in every library: small integers and bools to numbers."""
     if after == "bool" or np.asarray(x.value).dtype.kind not in "iub" or abs(int(x.value)) > 127 or int(x.value) < 0:
         return None
-    return Scalar(np.asarray(x.value).astype(after)[()])
+    return Scalar(np.asarray(x.value).astype(after).flat[0])
 
 
 @rule("bitcast_convert_type_p")

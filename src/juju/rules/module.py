@@ -19,8 +19,8 @@ from juju.rules.custom import custom_call
 UNSUPPORTED = "juju cannot compile {function}:\n{list}\n{advice}"
 OFFENDER = "  {primitive} at {where}: {why}"
 ADVICE = (
-    "What to do: leave these lines outside the fused function, ask for fallback='jax' to run the whole function through "
-    "jax.jit, or list what is supported with `juju primitives`."
+    "What to do: leave these lines outside the fused function, ask for fallback='jax' to run the whole function "
+    "through jax.jit, or list what is supported with `juju primitives`."
 )
 
 

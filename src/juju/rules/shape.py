@@ -36,7 +36,7 @@ def _broadcast_in_dim_rule(
             "Bring the operands to one shape first"
         )
     if before:
-        x = ctx.add(new_op(ReshapeOp, [x], [tensor_type((), ctx.out_dtype())])).result
+        x = ctx.add(new_op(ReshapeOp, [ctx.tensor(x)], [tensor_type((), ctx.out_dtype())])).result
     return ctx.pointwise(after, [x], lambda _, args: args[0], ctx.out_dtype())
 
 
@@ -62,7 +62,7 @@ def _transpose_rule(ctx: RuleContext, x: Operand, *, permutation: Any) -> SSAVal
     return reshape(ctx, x, ctx.out_shape())
 
 
-@rule("copy_p", "copy_p", "stop_gradient_p", "device_put_p", "optimization_barrier_p")
+@rule("copy_p", "stop_gradient_p", "device_put_p", "optimization_barrier_p")
 def _identity_rule(ctx: RuleContext, *operands: Operand, **_: Any) -> list[Operand]:
     """The operands as they are: values are immutable here."""
     return list(operands)
