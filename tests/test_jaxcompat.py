@@ -199,34 +199,39 @@ def test_options_that_change_a_trace_change_the_context(context: Callable[[], Ha
 
 def test_without_private_names_everything_is_public() -> None:
     program = """\
-    import sys
-    import jax, jaxlib._jax, jax._src.core, jax._src.config
-    for module, name in ((jaxlib._jax, "dlpack_managed_tensor_to_buffer"), (jaxlib._jax, "array_result_handler"),
-                         (jaxlib._jax, "ArrayImpl"),
-                         (jax._src.core, "trace_state_clean"), (jax._src.config, "trace_context")):
-        delattr(module, name)
+    import importlib
+    import jax, jaxlib._jax, jax._src.core, jax._src.config, jax.numpy as jnp, numpy as np
     from juju import _jaxcompat as compat
+    from juju.engines import pool as pools
+    hidden = [(jaxlib._jax, "dlpack_managed_tensor_to_buffer"), (jaxlib._jax, "array_result_handler"),
+              (jaxlib._jax, "ArrayImpl"), (jax._src.core, "trace_state_clean"), (jax._src.config, "trace_context")]
+    values = [getattr(*place) for place in hidden]
+    for place in hidden:
+        delattr(*place)
+    importlib.reload(compat)
+    for place, value in zip(hidden, values):  # jax itself needs them
+        setattr(*place, value)
+    importlib.reload(pools)
     assert not any(compat.PRIVATE.values()), compat.PRIVATE
     assert compat.adopt is compat.public_import
     assert compat.pointer is compat.public_pointer
     assert compat.trace_context is compat.public_trace_context
     assert compat.trace_state_clean is compat.public_trace_state_clean
-    import jax.numpy as jnp, numpy as np
-    from juju.engines.pool import ResultPool
-    pool, device = ResultPool(), jax.devices()[0]
+    pool, device = pools.ResultPool(), jax.devices()[0]
     aval = jax.core.ShapedArray((3,), np.dtype("float32"), weak_type=False)
-    for committed in (False, True):
+    for committed in (True, False):
         block = pool.take(pool.layout((3,), "float32"))
         array = pool.giver(device, compat.finisher(aval, device, committed))(block)
         assert array.committed == committed
-        print(array.shape, pool.stats().lent if committed else 0)
-        del array
-        print(pool.stats().lent)
+        if committed:
+            assert pool.stats().lent == 64
+            del array
+            assert pool.stats().lent == 0
     """
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=120, check=False
     )
-    assert (done.stdout.split("\n")[:4], done.stderr) == (["(3,) 0", "0", "(3,) 64", "0"], "")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_private_ways_are_the_fast_ones() -> None:

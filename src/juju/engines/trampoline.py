@@ -260,12 +260,11 @@ def _load(path: Path) -> Model:
 
     session = InferenceSession([CPU()], [])
     (model,) = session._load_all(session._wrap_compiled(read(path)), {})
-    _alive.append(session)
+    # For ever: without a session MAX starts its threads anew at every call, and the end of one waits for threads that a
+    # forked child does not have.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(session))
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(model))
     return model
-
-
-_alive: list[Any] = []
-"""MAX's session and with it its device: without one, MAX starts its threads anew at every call."""
 
 
 def _dispatch() -> Dispatch:
