@@ -6,8 +6,8 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -18,6 +18,7 @@ from max.graph import Graph, KernelLibrary, Module
 
 from juju.build import Progress, Store, default_store
 from juju.build.progress import step
+from juju.engines._maxcompat import mlir_context
 from juju.engines.trampoline import check_fork, process
 from juju.errors import KernelCompileError
 
@@ -33,9 +34,7 @@ BAD_PACKAGES = (
 _KIND, _REFERENCE, _MODULE = "g", "graph.json", "module.mef"
 _POLL_SECONDS = 0.02
 
-building = threading.RLock()
-"""Held while a graph is put together: MLIR's objects are not made for several threads."""
-
+_building = threading.RLock()
 _compiling = threading.Lock()
 
 
@@ -54,6 +53,13 @@ class Draft:
     name: str
     build: Callable[[str, Module], Graph]
     extensions: tuple[Path, ...]
+
+
+@contextmanager
+def building() -> Iterator[None]:
+    """Held while a graph is put together: MLIR's objects are not made for several threads."""
+    with _building, mlir_context():
+        yield
 
 
 def find(key: str, store: Store | None = None) -> Place | None:
@@ -78,8 +84,7 @@ def compile_drafts(drafts: Mapping[str, Draft], progress: Progress | None = None
         places = {key: place for key in drafts if (place := find(key, store)) is not None}
         missing = {key: draft for key, draft in drafts.items() if key not in places}
         if missing:
-            with step(progress, "graph", ", ".join(dict.fromkeys(draft.name for draft in missing.values()))):
-                places.update(_compile(missing, works[0], store))
+            places.update(_compile(missing, works[0], store, progress))
     return places
 
 
@@ -127,19 +132,21 @@ def _load_module(path: Path) -> dict[str, Model]:
     return session().init_all(read(path))
 
 
-def _compile(drafts: Mapping[str, Draft], work: Path, store: Store) -> dict[str, Place]:
-    module = Module()
+def _compile(drafts: Mapping[str, Draft], work: Path, store: Store, progress: Progress | None) -> dict[str, Place]:
     extensions = list(dict.fromkeys(path for draft in drafts.values() for path in draft.extensions))
     names = {key: f"{draft.name}_{key[:16]}" if len(drafts) > 1 else draft.name for key, draft in drafts.items()}
-    with building:
+    with building():
+        module = Module()
         for key, draft in drafts.items():
             draft.build(names[key], module)
     output = work / _MODULE
+    title = ", ".join(dict.fromkeys(draft.name for draft in drafts.values()))
     try:
-        _compile_module(module, extensions, output)
+        with step(progress, "graph", title):
+            _compile_module(module, extensions, output)
     except RuntimeError as error:
         text = GRAPH_FAILED.format(
-            name=", ".join(draft.name for draft in drafts.values()),
+            name=title,
             reason=_reason(error),
             packages=_names(extensions),
         )
@@ -156,7 +163,8 @@ def _compile(drafts: Mapping[str, Draft], work: Path, store: Store) -> dict[str,
 def _compile_module(module: Module, extensions: Sequence[Path], output: Path) -> None:
     # MAX compiles one module at a time and waits for its turn where Ctrl-C does not reach, unlike at this lock.
     with _compiling:
-        pending = session().compile_async(module, custom_extensions=list(extensions))
+        with building():
+            pending = session().compile_async(module, custom_extensions=list(extensions))
         # `compile` and `wait` cannot be interrupted either.
         while not pending._compiled.done():  # pyright: ignore[reportAttributeAccessIssue]
             time.sleep(_POLL_SECONDS)

@@ -103,8 +103,7 @@ class Executable:
 
     def __call__(self, leaves: Sequence[Any]) -> list[Any]:
         """Raises `KernelStatusError`, `DeletedArrayError`, `DeviceError`, `ForkError`."""
-        buffers = self.buffers(leaves)
-        device, committed = check_devices(leaves, self._names, self.plan.name)
+        buffers, device, committed = self._run(leaves)
         results = []
         for aval, buffer in zip(self._avals, buffers, strict=True):
             if 0 in aval.shape:  # MAX gives such a buffer no address
@@ -119,19 +118,19 @@ class Executable:
 
     def buffers(self, leaves: Sequence[Any]) -> list[Buffer]:
         """As a call, with MAX buffers as results. Each has memory of its own."""
+        return self._run(leaves)[0]
+
+    def _run(self, leaves: Sequence[Any]) -> tuple[list[Buffer], Any, bool]:
+        """The results, and the device they belong on, committed or not."""
         check_fork()
-        check_devices(leaves, self._names, self.plan.name)
-        buffers = self.execute([self._operand(leaves[n]) for n in self._operands])
+        for leaf in leaves:
+            if isinstance(leaf, jax.Array) and leaf.is_deleted():
+                raise DeletedArrayError(DELETED.format(aval=leaf.aval.str_short()))
+        device, committed = check_devices(leaves, self._names, self.plan.name)
+        buffers = self.execute([_to_max(leaves[n]) for n in self._operands])
         for n in self._shared:
             buffers[n] = buffers[n].copy()
-        return buffers
-
-    def _operand(self, leaf: Any) -> Buffer:
-        if not isinstance(leaf, jax.Array):  # `asarray` of a jax array takes time and makes one to be waited for
-            leaf = jax.numpy.asarray(leaf)
-        elif leaf.is_deleted():
-            raise DeletedArrayError(DELETED.format(aval=leaf.aval.str_short()))
-        return Buffer.from_dlpack(leaf)
+        return buffers, device, committed
 
     def execute(self, buffers: Sequence[Buffer]) -> list[Buffer]:
         """The results for operands that are MAX buffers; one that is an operand or a constant shares its memory."""
@@ -153,7 +152,7 @@ def build_graph(plan: Plan, constants: Sequence[Any] = (), *, progress: Progress
     captured = _of_kind(plan, "constant")
     inside = {n for n, b in captured.items() if math.prod(b.shape) <= SHOWN_ELEMENTS}
     extensions = _extensions([plan], progress)
-    with graphs.building:
+    with graphs.building():
         graph = _build(plan, constants, inside, plan.name, Module(), graphs.library(extensions))
     return MaxGraph(graph, [constants[b.index] for n, b in captured.items() if n not in inside])
 
@@ -245,7 +244,7 @@ def _key(request: Request, progress: Progress | None) -> str:
         parts.append([[symbols[s.kernel], s.buffers, s.sizes, s.extent, _grain(s)] for s in plan.launches])
         parts.append([plan.results, plan.result_shapes])
     else:  # only the graph says what the primitives do
-        with graphs.building:
+        with graphs.building():
             graph = _build(plan, request.constants, request.inside, "key", Module(), graphs.Unchecked())
         parts.append(_PATHS.sub("", str(graph), count=1))
         parts.append([hashlib.sha256(path.read_bytes()).hexdigest() for path in packages.of_primitives(plan, progress)])
@@ -347,4 +346,5 @@ def _type(buffer: PlanBuffer) -> TensorType:
 
 
 def _to_max(array: Any) -> Buffer:
-    return Buffer.from_dlpack(jax.numpy.asarray(array))
+    # `asarray` of a jax array takes time, and makes another one that has to be waited for.
+    return Buffer.from_dlpack(array if isinstance(array, jax.Array) else jax.numpy.asarray(array))
