@@ -1,7 +1,7 @@
 # silu_bfloat16, from examples/gallery.py:40. Written by juju; edit a copy.
 # 1 array in, 1 array out, 1 nest.
 
-from juju_kernel import Args, LANES, aligned, array, load, round_to, size, store, sweep_stream
+from juju_kernel import Args, LANES, aligned, array, load, narrow, round_to, size, store, sweep_stream
 from juju_math import logistic
 
 
@@ -16,7 +16,7 @@ def silu_bfloat16(args: Args, lo: Int, hi: Int) abi("C") -> Int:
         # examples/gallery.py:40
         var v = round_to[DType.bfloat16](logistic(x))
         var v_2 = round_to[DType.bfloat16](x * v)
-        store[tail, stream](out_mul, i, v_2.cast[DType.bfloat16](), stop)
+        store[tail, stream](out_mul, i, narrow[DType.bfloat16](v_2), stop)
 
     var around = size(args, 3) != 0 and aligned(out_mul)
     sweep_stream[4 * LANES](body, lo, min(hi, size(args, 2)), around)

@@ -119,9 +119,16 @@ def splat[dt: DType, //, w: SIMDLength](x: SIMD[dt, 1]) -> SIMD[dt, w]:
 
 
 @always_inline
+def narrow[w: SIMDLength, //, dt: DType](x: SIMD[DType.float32, w]) -> SIMD[dt, w]:
+    """A 16-bit float from the float32 it is computed in, rounded once."""
+    # Without the fence LLVM folds float64 to float32 to float16 into one conversion, a scalar library call.
+    return llvm_intrinsic["llvm.arithmetic.fence", SIMD[DType.float32, w], has_side_effect=False](x).cast[dt]()
+
+
+@always_inline
 def round_to[w: SIMDLength, //, dt: DType](x: SIMD[DType.float32, w]) -> SIMD[DType.float32, w]:
     """The nearest value of a 16-bit float type; JAX rounds after every operation on one."""
-    return x.cast[dt]().cast[DType.float32]()
+    return narrow[dt](x).cast[DType.float32]()
 
 
 @always_inline

@@ -15,7 +15,7 @@ from juju.mojo import spelling
 from juju.plan import SourceLine
 
 HELPERS = frozenset(
-    "Args LANES LINE aligned array load padded round_to size splat store sweep sweep_stream "
+    "Args LANES LINE aligned array load narrow padded round_to size splat store sweep sweep_stream "
     "args lo hi i n stop start at w tail stream large around body".split()
 )
 """Names of the frame around a body."""
@@ -160,7 +160,8 @@ class BodyWriter:
             return self._bitcast(op, operands[0], width)
         source = op.operands[0].type
         if row.half_native and is_half(source):
-            operands = [f"{x}.cast[{_half(source)}]()" for x in operands]
+            operands = [f"narrow[{_half(source)}]({x})" for x in operands]
+            self.text.helpers.add("narrow")
         functions = row.functions
         spelled = row.spelling(kind_of(source))
         self.text.functions.update(f for f in functions if f"{f}(" in spelled or f"{f}[" in spelled)
@@ -185,7 +186,8 @@ class BodyWriter:
         source, result = op.operands[0].type, op.results[0].type
         self.text.functions.add("bitcast")
         if is_half(source):
-            operand = f"{operand}.cast[{_half(source)}]()"
+            operand = f"narrow[{_half(source)}]({operand})"
+            self.text.helpers.add("narrow")
         text = f"bitcast[DType.{DTYPES[result]}, {width}]({operand})"
         return f"{text}.cast[DType.float32]()" if is_half(result) else text
 
@@ -199,7 +201,8 @@ class BodyWriter:
             if kind_of(element) == "b":
                 text = f"{text}.cast[DType.uint8]()"
             elif is_half(element):
-                text = f"{text}.cast[{_half(element)}]()"
+                text = f"narrow[{_half(element)}]({text})"
+                self.text.helpers.add("narrow")
             self.text.helpers.add("store")
             if top:
                 self.text.uniform_stores.append(Line(f"store({pointer}, 0, {text}, 1)"))
