@@ -120,8 +120,8 @@ def two_steps(name: str, n: int, fails_at: int = -1, cost: float = 1.0) -> Plan:
         kernels=(add, double),
         buffers=tuple(Buffer(kind, 0, (n,), "float32") for kind in ("operand", "scratch", "result")),
         steps=(
-            Launch(0, (0, 1), (3, -1), n, cost, reads=1),
-            Launch(1, (1, 2), (0, fails_at), n, cost, reads=1),
+            Launch(0, (0, 1), (3, -1), n, cost, writes=(1,)),
+            Launch(1, (1, 2), (0, fails_at), n, cost, writes=(1,)),
         ),
         results=(2,),
     )
@@ -175,7 +175,7 @@ def test_a_symbol_for_two_kernels_is_refused() -> None:
 def test_a_buffer_that_nothing_writes_is_refused() -> None:
     plan = two_steps("hole", 10)
     hole = Plan("hole", plan.kernels, plan.buffers, plan.steps[1:], (1, 2))
-    with pytest.raises(juju.InternalError, match="hole: the kernel double reads a buffer that no step has written"):
+    with pytest.raises(juju.InternalError, match="hole reads buffer 1, which no step writes"):
         linked.build_graph(hole)
 
 
@@ -216,9 +216,7 @@ def store(tmp_path, monkeypatch) -> Store:
 
 def compile_draft(key: str, name: str = "f") -> graphs.Place:
     plan = two_steps(name, 16)
-    draft = graphs.Draft(
-        name, lambda graph, module: linked._build(plan, (), set(), graph, module, graphs.Unchecked()), ()
-    )
+    draft = graphs.Draft(name, lambda graph, module: linked._build(plan, (), -1, graph, module, graphs.Unchecked()), ())
     return graphs.compile_drafts({key: draft})[key]
 
 

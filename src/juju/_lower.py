@@ -6,12 +6,17 @@ import hashlib
 import math
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from juju._machine import stream_bytes
 from juju._resources import PACKAGE, resource_dir
 from juju._trace import Traced
 from juju.plan import ABI_VERSION, Buffer, CustomCall, Kernel, Launch, Plan
+
+if TYPE_CHECKING:
+    from juju.rules._registry import Custom
 
 
 @cache
@@ -38,7 +43,7 @@ class Lowering:
     """A module on its way, with the text after each pass where that was asked for."""
 
     module: Any
-    customs: tuple[tuple[Any, dict[str, Any]], ...]
+    customs: tuple[Custom, ...]
     stages: dict[str, str] = field(default_factory=dict)
 
 
@@ -129,10 +134,18 @@ class _PlanBuilder:
         return self.of_value[root]
 
     def _custom(self, op: Any) -> None:
-        primitive, params = self.lowering.customs[op.index.value.data]
-        ins = tuple(self._lookup(v) for v in op.ins)
-        outs = tuple(self._lookup(v) for v in op.outs)
-        self.steps.append(CustomCall(primitive, params, ins, outs, tuple(self._shape(v) for v in op.ins)))
+        primitive, params, scalars = self.lowering.customs[op.index.value.data]
+        tensors = iter(op.ins)
+        ins = [next(tensors) if scalar is None else scalar for scalar in scalars]
+        self.steps.append(
+            CustomCall(
+                primitive,
+                params,
+                operands=tuple(x if isinstance(x, np.generic) else self._lookup(x) for x in ins),
+                results=tuple(self._lookup(v) for v in op.outs),
+                operand_shapes=tuple(() if isinstance(x, np.generic) else self._shape(x) for x in ins),
+            )
+        )
 
     def _launch(self, op: Any) -> None:
         from juju.mojo.render import render_kernel
@@ -144,11 +157,11 @@ class _PlanBuilder:
             return
         rendered = render_kernel(op, title=_title(self.traced, op))
         buffers: list[int] = []
-        reads: set[int] = set()
+        writes: list[int] = []
         for nest in nests:
-            read = [self._lookup(outer[v]) for v in nest.ins]
-            reads.update(read)
-            buffers += [*read, *(self._lookup(outer[r]) for r in nest.outs)]
+            buffers += [self._lookup(outer[v]) for v in nest.ins]
+            writes += range(len(buffers), len(buffers) + len(nest.outs))
+            buffers += [self._lookup(outer[r]) for r in nest.outs]
         sizes = [nest.space[0] if nest.space else 1 for nest in nests]
         extent = max(1, sizes[0] if len(sizes) == 1 else sum(-(-n // 64) * 64 for n in sizes))
         loops = [n if nest.space else 0 for n, nest in zip(sizes, nests, strict=True)]
@@ -165,7 +178,7 @@ class _PlanBuilder:
                 bytes=moved,
                 flops=int(sum(n * f for n, f in zip(loops, rendered.flops, strict=True))),
                 name=op.sym_name.data,
-                reads=len(reads),
+                writes=tuple(writes),
             )
         )
 

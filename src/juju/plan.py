@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
 
 ABI_VERSION = 1
 """Version of the kernel entry point `Int symbol(Int64* args, Int lo, Int hi)`; part of every store key."""
@@ -57,7 +60,8 @@ class Launch:
     """Runs `kernels[kernel]` over the points `0 .. extent`, in chunks that may run in parallel.
 
     The argument words are the addresses of `buffers`, then `sizes`. `cost` is the estimated time of one point in
-    nanoseconds on one core, and decides the chunk size. Reads and writes are disjoint unless a buffer is repeated.
+    nanoseconds on one core, and decides the chunk size. `writes` are the positions in `buffers` of those the kernel
+    writes; it reads the others.
     """
 
     kernel: int
@@ -68,20 +72,19 @@ class Launch:
     bytes: int = 0
     flops: int = 0
     name: str = ""
-    reads: int = 0
-    """How many of `buffers` are read; the rest are written."""
+    writes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class CustomCall:
     """An opaque step: a `juju.Primitive` with its parameters. Reads `operands`, writes `results`.
 
-    An operand may be another view of its buffer: `operand_shapes` are the shapes the primitive sees.
+    An operand is a buffer or a constant of rank 0. A buffer may be seen in another shape, see `operand_shapes`.
     """
 
     primitive: Any
     params: dict[str, Any]
-    operands: tuple[int, ...]
+    operands: tuple[int | np.generic, ...]
     results: tuple[int, ...]
     operand_shapes: tuple[tuple[int, ...], ...]
 
@@ -136,7 +139,10 @@ class Plan:
             ),
             buffers=tuple(Buffer(**{**b, "shape": tuple(b["shape"])}) for b in raw["buffers"]),
             steps=tuple(
-                Launch(**{**s, "buffers": tuple(s["buffers"]), "sizes": tuple(s["sizes"])}) for s in raw["steps"]
+                Launch(
+                    **{**s, "buffers": tuple(s["buffers"]), "sizes": tuple(s["sizes"]), "writes": tuple(s["writes"])}
+                )
+                for s in raw["steps"]
             ),
             results=tuple(raw["results"]),
             notes=tuple(raw["notes"]),

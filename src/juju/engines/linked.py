@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 from max.driver import CPU, Buffer
 from max.dtype import DType
 from max.engine import Model
@@ -69,7 +70,8 @@ class MaxGraph:
 class Request:
     """A plan to compile; the other fields are as those of `juju.engines.max.load`.
 
-    Captured constants are part of the graph with `embed`, and inputs of it otherwise.
+    Constants are part of the graph with `embed`, and inputs of it otherwise: MAX evaluates what depends on constants
+    only while it compiles, and takes twice as long.
     """
 
     plan: Plan
@@ -80,9 +82,9 @@ class Request:
     embed: bool = False
 
     @property
-    def inside(self) -> set[int]:
-        """The buffers that are constants of the graph."""
-        return set(_of_kind(self.plan, "constant")) if self.embed else set()
+    def limit(self) -> float:
+        """How many elements a constant of the graph may have; larger ones are inputs."""
+        return math.inf if self.embed else -1
 
 
 class Executable:
@@ -93,8 +95,10 @@ class Executable:
         self.cache_hit = cache_hit
         self._model = model
         self._constants = request.constants
-        self._inputs = [_to_max(request.constants[b.index]) for b in _of_kind(request.plan, "constant").values()]
-        self._operands = [b.index for b in _of_kind(request.plan, "operand").values()]
+        captured = [(request.constants[b.index], b.dtype) for b in _of_kind(request.plan, "constant").values()]
+        captured += [(x, str(x.dtype)) for x in _scalars(request.plan)]
+        self._inputs = [_to_max(x, dtype) for x, dtype in captured]
+        self._operands = [(b.index, b.dtype) for b in _of_kind(request.plan, "operand").values()]
         self._avals = tuple(request.out_avals)
         self._donated = tuple(request.donated)
         self._names = tuple(request.names)
@@ -127,7 +131,7 @@ class Executable:
             if isinstance(leaf, jax.Array) and leaf.is_deleted():
                 raise DeletedArrayError(DELETED.format(aval=leaf.aval.str_short()))
         device, committed = check_devices(leaves, self._names, self.plan.name)
-        buffers = self.execute([_to_max(leaves[n]) for n in self._operands])
+        buffers = self.execute([_to_max(leaves[n], dtype) for n, dtype in self._operands])
         for n in self._shared:
             buffers[n] = buffers[n].copy()
         return buffers, device, committed
@@ -150,11 +154,10 @@ def build_graph(plan: Plan, constants: Sequence[Any] = (), *, progress: Progress
     Raises `KernelCompileError`, `PrimitiveError`, `ToolchainError`.
     """
     captured = _of_kind(plan, "constant")
-    inside = {n for n, b in captured.items() if math.prod(b.shape) <= SHOWN_ELEMENTS}
     extensions = _extensions([plan], progress)
     with graphs.building():
-        graph = _build(plan, constants, inside, plan.name, Module(), graphs.library(extensions))
-    return MaxGraph(graph, [constants[b.index] for n, b in captured.items() if n not in inside])
+        graph = _build(plan, constants, SHOWN_ELEMENTS, plan.name, Module(), graphs.library(extensions))
+    return MaxGraph(graph, [constants[b.index] for b in captured.values() if not _fits(b.shape, SHOWN_ELEMENTS)])
 
 
 def load_all(requests: Sequence[Request], *, progress: Progress | None = None) -> list[Executable | Exception]:
@@ -226,7 +229,7 @@ def _draft(request: Request, extensions: tuple[Path, ...]) -> graphs.Draft:
     plan = request.plan
 
     def build(name: str, module: Module) -> Graph:
-        return _build(plan, request.constants, request.inside, name, module, graphs.library(extensions))
+        return _build(plan, request.constants, request.limit, name, module, graphs.library(extensions))
 
     return graphs.Draft(plan.name, build, extensions)
 
@@ -245,7 +248,7 @@ def _key(request: Request, progress: Progress | None) -> str:
         parts.append([plan.results, plan.result_shapes])
     else:  # only the graph says what the primitives do
         with graphs.building():
-            graph = _build(plan, request.constants, request.inside, "key", Module(), graphs.Unchecked())
+            graph = _build(plan, request.constants, request.limit, "key", Module(), graphs.Unchecked())
         parts.append(_PATHS.sub("", str(graph), count=1))
         parts.append([hashlib.sha256(path.read_bytes()).hexdigest() for path in packages.of_primitives(plan, progress)])
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
@@ -276,17 +279,21 @@ def _extensions(plans: Sequence[Plan], progress: Progress | None) -> tuple[Path,
 
 
 def _build(
-    plan: Plan, constants: Sequence[Any], inside: set[int], name: str, module: Module, library: KernelLibrary
+    plan: Plan, constants: Sequence[Any], limit: float, name: str, module: Module, library: KernelLibrary
 ) -> Graph:
-    """Adds the graph of `plan` to `module`; the captured constants `inside` are part of it, others are inputs."""
+    """Adds the graph of `plan` to `module`; constants of up to `limit` elements are part of it, others are inputs."""
     captured = _of_kind(plan, "constant")
-    inputs = {**_of_kind(plan, "operand"), **{n: b for n, b in captured.items() if n not in inside}}
+    inputs = {**_of_kind(plan, "operand"), **{n: b for n, b in captured.items() if not _fits(b.shape, limit)}}
     types = [_type(b) for b in inputs.values()]
+    scalars = [] if _fits((), limit) else _scalars(plan)
+    types += [TensorType(DType[str(x.dtype)], [], device=DeviceRef.CPU()) for x in scalars]
     with Graph(name, input_types=types, kernel_library=library, module=module) as graph:
-        values = {n: value.tensor for n, value in zip(inputs, graph.inputs, strict=True)}
-        for n in inside:
-            values[n] = ops.constant(_to_max(constants[captured[n].index]))
-        builder = _Builder(plan, values)
+        given = [value.tensor for value in graph.inputs]
+        values = dict(zip(inputs, given, strict=False))
+        for n, b in captured.items():
+            if n not in inputs:
+                values[n] = ops.constant(_to_max(constants[b.index], b.dtype))
+        builder = _Builder(plan, values, given[len(inputs) :])
         for step in plan.steps:
             builder.launch(step) if isinstance(step, Launch) else builder.call(step)
         shapes = plan.result_shapes or [plan.buffers[i].shape for i in plan.results]
@@ -295,11 +302,15 @@ def _build(
 
 
 class _Builder:
-    """Turns steps into graph operations; `values` is what is in each buffer so far."""
+    """Turns steps into graph operations.
 
-    def __init__(self, plan: Plan, values: dict[int, TensorValue]) -> None:
+    `values` is what is in each buffer so far, `scalars` the inputs that stand for `_scalars`, if there are any.
+    """
+
+    def __init__(self, plan: Plan, values: dict[int, TensorValue], scalars: Sequence[TensorValue]) -> None:
         self.plan = plan
         self.values = values
+        self.scalars = iter(scalars)
         self.ops = package_text.ops_of([plan])
 
     def read(self, index: int, shape: Sequence[int] | None = None) -> TensorValue:
@@ -315,6 +326,10 @@ class _Builder:
             return value
         return ops.reshape(value, list(shape))
 
+    def scalar(self, value: np.generic) -> TensorValue:
+        given = next(self.scalars, None)
+        return ops.constant(_to_max(value, str(value.dtype))) if given is None else given
+
     def launch(self, step: Launch) -> None:
         op = self.ops[self.plan.kernels[step.kernel].symbol]
         parameters = {"extent": step.extent, "grain": _grain(step), **dict(zip(op.sizes, step.sizes, strict=True))}
@@ -329,7 +344,10 @@ class _Builder:
         self.values.update(zip(outputs, (result.tensor for result in results), strict=True))
 
     def call(self, step: CustomCall) -> None:
-        operands = [self.read(i, shape) for i, shape in zip(step.operands, step.operand_shapes, strict=True)]
+        operands = [
+            self.scalar(x) if isinstance(x, np.generic) else self.read(x, shape)
+            for x, shape in zip(step.operands, step.operand_shapes, strict=True)
+        ]
         want = [jax.ShapeDtypeStruct(b.shape, b.dtype) for b in (self.plan.buffers[i] for i in step.results)]
         results = step.primitive.lower(operands, step.params, want)
         self.values.update(zip(step.results, results, strict=True))
@@ -341,10 +359,25 @@ def _of_kind(plan: Plan, kind: str) -> dict[int, PlanBuffer]:
     return dict(sorted(found, key=lambda item: item[1].index))
 
 
+def _scalars(plan: Plan) -> list[np.generic]:
+    """The constants of rank 0 that custom calls read, in order."""
+    calls = [step for step in plan.steps if isinstance(step, CustomCall)]
+    return [x for call in calls for x in call.operands if isinstance(x, np.generic)]
+
+
+def _fits(shape: Sequence[int], limit: float) -> bool:
+    return math.prod(shape) <= limit
+
+
 def _type(buffer: PlanBuffer) -> TensorType:
     return TensorType(DType[buffer.dtype], list(buffer.shape), device=DeviceRef.CPU())
 
 
-def _to_max(array: Any) -> Buffer:
-    # `asarray` of a jax array takes time, and makes another one that has to be waited for.
-    return Buffer.from_dlpack(array if isinstance(array, jax.Array) else jax.numpy.asarray(array))
+def _to_max(x: Any, dtype: str) -> Buffer:
+    """A jax array as it is, anything else as an array of `dtype`; no copy where MAX can do without."""
+    if isinstance(x, jax.Array):
+        return Buffer.from_dlpack(x)
+    array = np.require(np.asarray(x), np.dtype(dtype), "C")
+    if dtype == "bfloat16":  # NumPy's DLPack does not know it
+        return Buffer.from_numpy(array.view(np.uint16)).view(DType.bfloat16, array.shape)
+    return Buffer.from_numpy(array)

@@ -10,14 +10,13 @@ import jinja2
 
 from juju._resources import resource_dir
 from juju.errors import InternalError
-from juju.plan import Kernel, Launch, Plan
+from juju.plan import Kernel, Plan
 
 OPS = "ops"
 """The package's module that registers the ops."""
 
 _TEMPLATE = "linked.mojo.j2"
 _UNLIKE = "{plan} launches {kernel} with different buffers read and written"
-_UNWRITTEN = "{plan}: the kernel {kernel} reads a buffer that no step has written"
 _CLASH = "two kernels of {plan} have the symbol {symbol}"
 
 
@@ -46,18 +45,15 @@ def ops_of(plans: Iterable[Plan]) -> dict[str, Op]:
     """The op of each kernel symbol that one of `plans` launches. Raises `InternalError` if two kernels share one."""
     found: dict[str, Op] = {}
     for plan in plans:
-        written: set[int] = set()
-        for step in plan.steps:
-            if isinstance(step, Launch):
-                op = _op(plan, step, written, f"kernel{len(found)}")
-                known = found.setdefault(op.name, op)
-                if known.kernel.key != op.kernel.key:
-                    raise InternalError(_CLASH.format(plan=plan.name, symbol=op.name))
-                if (known.reads, known.writes, known.sizes) != (op.reads, op.writes, op.sizes):
-                    raise InternalError(_UNLIKE.format(plan=plan.name, kernel=op.kernel.name))
-                written.update(step.buffers[n] for n in op.writes)
-            else:
-                written.update(step.results)
+        for launch in plan.launches:
+            kernel = plan.kernels[launch.kernel]
+            reads = tuple(n for n in range(len(launch.buffers)) if n not in launch.writes)
+            sizes = tuple(f"size{n}" for n in range(len(launch.sizes)))
+            op = found.setdefault(kernel.symbol, Op(kernel, f"kernel{len(found)}", reads, launch.writes, sizes))
+            if op.kernel.key != kernel.key:
+                raise InternalError(_CLASH.format(plan=plan.name, symbol=op.name))
+            if (op.reads, op.writes, op.sizes) != (reads, launch.writes, sizes):
+                raise InternalError(_UNLIKE.format(plan=plan.name, kernel=kernel.name))
     return found
 
 
@@ -77,20 +73,6 @@ def _code(text: str) -> str:
 def template_text() -> str:
     """The template's source, which decides the ops' code together with the kernels."""
     return (resource_dir("templates") / _TEMPLATE).read_text(encoding="utf-8")
-
-
-def _op(plan: Plan, launch: Launch, written: set[int], module: str) -> Op:
-    """A launch writes the plan's own buffers that no earlier step has written, and reads the others."""
-    writes = tuple(
-        n
-        for n, buffer in enumerate(launch.buffers)
-        if plan.buffers[buffer].kind in ("result", "scratch") and buffer not in written
-    )
-    reads = tuple(n for n in range(len(launch.buffers)) if n not in writes)
-    if len({launch.buffers[n] for n in reads}) != launch.reads:
-        raise InternalError(_UNWRITTEN.format(plan=plan.name, kernel=plan.kernels[launch.kernel].name))
-    sizes = tuple(f"size{n}" for n in range(len(launch.sizes)))
-    return Op(plan.kernels[launch.kernel], module, reads, writes, sizes)
 
 
 @cache

@@ -21,6 +21,15 @@ Operand = SSAValue | Scalar
 """What a rule reads: a tensor of the dialect, or a rank-0 constant."""
 
 
+class Custom(NamedTuple):
+    """What cannot stand in a `juju.custom`: the primitive, its parameters, and its operands that are constants."""
+
+    primitive: Any
+    params: dict[str, Any]
+    scalars: tuple[np.generic | None, ...]
+    """One for each operand; None where it is a tensor."""
+
+
 class Unsupported(Exception):
     """Raised by a rule: the primitive is known, but not with these types or parameters. Says why and what to do."""
 
@@ -32,7 +41,7 @@ class RuleContext:
     block: Block
     equation: Equation
     location: LocationAttr
-    customs: list[tuple[Any, dict[str, Any]]] = field(default_factory=list)
+    customs: list[Custom] = field(default_factory=list)
 
     def in_shape(self, n: int) -> tuple[int, ...]:
         atom = self.equation.inputs[n]

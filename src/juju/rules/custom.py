@@ -6,10 +6,11 @@ from typing import Any
 
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
 
+from juju._program import Scalar
 from juju.dialect._xdsl import new_op
 from juju.dialect.ops import CustomOp
 from juju.dialect.types import ELEMENT_TYPES, tensor_type
-from juju.rules._registry import Operand, RuleContext, Unsupported
+from juju.rules._registry import Custom, Operand, RuleContext, Unsupported
 
 
 def custom_call(ctx: RuleContext, primitive: Any, operands: tuple[Operand, ...], params: dict[str, Any]) -> list[Any]:
@@ -19,7 +20,8 @@ def custom_call(ctx: RuleContext, primitive: Any, operands: tuple[Operand, ...],
         if str(value.aval.dtype) not in ELEMENT_TYPES:
             raise Unsupported(f"{primitive.name} gives dtype {value.aval.dtype}, which juju does not compile")
         outs.append(tensor_type(tuple(value.aval.shape), str(value.aval.dtype)))
-    ctx.customs.append((primitive, dict(params)))
+    scalars = tuple(x.value if isinstance(x, Scalar) else None for x in operands)
+    ctx.customs.append(Custom(primitive, dict(params), scalars))
     properties = {"callee": StringAttr(primitive.name), "index": IntegerAttr(len(ctx.customs) - 1, i64)}
-    op = ctx.add(new_op(CustomOp, [[ctx.tensor(x) for x in operands]], [outs], properties))
+    op = ctx.add(new_op(CustomOp, [[x for x in operands if not isinstance(x, Scalar)]], [outs], properties))
     return list(op.outs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from jax.core import ShapedArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region, SSAValue
@@ -13,7 +14,7 @@ from juju._program import Equation, Program, Scalar
 from juju.dialect._xdsl import UNKNOWN, file_location
 from juju.dialect.types import ELEMENT_TYPES, tensor_type
 from juju.errors import InternalError, Offender, UnsupportedPrimitive
-from juju.rules._registry import RULES, RuleContext, Unsupported
+from juju.rules._registry import RULES, Custom, RuleContext, Unsupported
 from juju.rules.custom import custom_call
 
 UNSUPPORTED = "juju cannot compile {function}:\n{list}\n{advice}"
@@ -29,7 +30,7 @@ class Lowering:
     """A module and what cannot stand in it: the primitives and parameters of its custom calls."""
 
     module: ModuleOp
-    customs: tuple[tuple[Any, dict[str, Any]], ...]
+    customs: tuple[Custom, ...]
 
 
 def lower_program(program: Program) -> Lowering:
@@ -43,7 +44,7 @@ def lower_program(program: Program) -> Lowering:
     for n, (arg, value) in enumerate(zip(block.args, arguments, strict=True)):
         arg.name_hint = identifier(value.label) or ("const" if n >= len(program.operands) else "arg")
     env: dict[Any, Any] = dict(zip(arguments, block.args, strict=True))
-    customs: list[tuple[Any, dict[str, Any]]] = []
+    customs: list[Custom] = []
     for eqn in program.equations:
         context = RuleContext(block, eqn, _location(eqn), customs)
         operands = [a if isinstance(a, Scalar) else env[a] for a in eqn.inputs]
@@ -111,7 +112,8 @@ def _alike(program: Program, first: Offender) -> list[Offender]:
 
 def _offender(eqn: Equation, why: str) -> Offender:
     def show(a: Any) -> str:
-        return f"{a.dtype}[]" if isinstance(a, Scalar) else f"{a.aval.str_short(short_dtypes=True)}"
+        aval = ShapedArray((), a.value.dtype) if isinstance(a, Scalar) else a.aval
+        return aval.str_short(short_dtypes=True)
 
     types = f"({', '.join(map(show, eqn.inputs))}) -> {', '.join(map(show, eqn.outputs))}"
     return Offender(eqn.primitive, types, str(eqn.source or "an unknown line"), why)
