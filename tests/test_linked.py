@@ -398,3 +398,42 @@ def test_results_do_not_share_memory_with_arguments(small) -> None:
     x = jnp.ones(8)
     pointers = {x.unsafe_buffer_pointer(), *(r.unsafe_buffer_pointer() for r in small(x, x))}
     assert len(pointers) == 3
+
+
+IN_ANOTHER_THREAD = """
+import os, threading
+import jax.numpy as jnp
+import juju
+
+f = juju.fuse(lambda x, y: (x * y + 1, x), engine="linked", name="small_pair")
+text = []
+thread = threading.Thread(target=lambda: text.append(str(juju.make_max_graph(lambda x: x * 3)(jnp.ones(4)))))
+thread.start()
+thread.join()
+assert "mo.custom" in text[0]
+assert "mo.custom" in str(juju.make_max_graph(lambda x: x * 3)(jnp.ones(4)))
+f(jnp.ones(8), jnp.ones(8))
+child = os.fork()
+if child == 0:
+    try:
+        f(jnp.ones(8), jnp.ones(8))
+    except juju.ForkError:
+        os._exit(42)
+    os._exit(1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 42
+"""
+
+
+def test_max_is_first_used_in_another_thread_and_then_forked(small) -> None:
+    words = [
+        sys.executable,
+        "-W",
+        "ignore::RuntimeWarning",
+        "-W",
+        "ignore::DeprecationWarning",
+        "-c",
+        IN_ANOTHER_THREAD,
+    ]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""

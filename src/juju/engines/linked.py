@@ -26,7 +26,7 @@ from juju._jaxcompat import adopt, finisher
 from juju.build import Progress
 from juju.build.progress import report
 from juju.engines import graphs, packages
-from juju.engines.max import DELETED, SERIAL_NANOSECONDS, check_devices, points
+from juju.engines.max import DELETED, check_devices
 from juju.engines.trampoline import check_fork
 from juju.errors import DeletedArrayError, InternalError, KernelStatusError
 from juju.mojo import linked as package_text
@@ -35,6 +35,12 @@ from juju.plan import CustomCall, Launch, Plan
 
 KERNEL_FAILED = "kernel {kernel} of {name} returned status {status}"
 UNWRITTEN = "{name} reads buffer {index}, which no step writes"
+
+SERIAL_NANOSECONDS = 100_000
+"""A launch that takes one core less than this runs on one thread: the others need 10 to 200 us to begin."""
+
+GRAIN_NANOSECONDS = 25_000
+"""The least work of one chunk of a launch that is split."""
 
 SHOWN_ELEMENTS = 64
 """Captured constants of up to so many elements are constants of a printed graph; others are inputs."""
@@ -260,8 +266,9 @@ def _content(array: Any) -> str:
 
 def _grain(launch: Launch) -> int:
     """The least number of points that is worth a task; all of them if the launch is not worth several threads."""
-    worth = launch.extent * launch.cost >= SERIAL_NANOSECONDS
-    return points(launch.cost) if worth else max(1, launch.extent)
+    if launch.extent * launch.cost < SERIAL_NANOSECONDS:
+        return max(1, launch.extent)
+    return math.ceil(GRAIN_NANOSECONDS / launch.cost)
 
 
 def _extensions(plans: Sequence[Plan], progress: Progress | None) -> tuple[Path, ...]:
