@@ -31,8 +31,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Says in so many words how much was not run or is known to fail."""
-    counts = {kind: len(terminalreporter.getreports(kind)) for kind in ("skipped", "xfailed", "deselected")}
-    counts["deselected"] = len(terminalreporter.stats.get("deselected", ()))
+    counts = {kind: len(terminalreporter.stats.get(kind, ())) for kind in ("skipped", "xfailed", "deselected")}
     terminalreporter.write_line(
         f"not run: {counts['skipped']} skipped, {counts['deselected']} deselected; "
         f"known to fail: {counts['xfailed']} xfailed"

@@ -232,7 +232,7 @@ def test_wrong_number_of_arguments_is_the_users_error(model):
 
 
 def test_colour_only_where_it_is_wanted(model, monkeypatch):
-    args = ("codegen", f"{model}:f", "--args", "f32[8], f32[8]", "--emit", "mojo,mlir,asm")
+    args = ("codegen", f"{model}:f", "--args", "f32[8], f32[8]", "--emit", "mojo,mlir,jaxpr")
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
     plain = run(*args)
