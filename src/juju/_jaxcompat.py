@@ -129,7 +129,11 @@ def finisher(aval: Any, device: Device, committed: bool) -> Callable[[jax.Array]
     """
     if _result_handler is None:
         return public_finisher(aval, device, committed)
-    return _result_handler(aval, jax.sharding.SingleDeviceSharding(device), committed, _skip_checks=True)
+    sharding = jax.sharding.SingleDeviceSharding(device)
+    try:
+        return _result_handler(aval, sharding, committed, _skip_checks=True)
+    except TypeError:  # jaxlib 0.12 has no checks to skip
+        return _result_handler(aval, sharding, committed)
 
 
 _public_context = operator.attrgetter(*CONFIG)
