@@ -19,6 +19,7 @@ from juju import errors
 from juju.build.toolchain import MAX_TESTED, MOJO_TESTED
 from juju.cli import main
 from juju.cli.doctor import JAX_TESTED, PYTHON_TESTED, XDSL_TESTED
+from juju.passes import PASSES
 
 ROOT = Path(__file__).resolve().parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -176,6 +177,13 @@ def test_make_targets_of_documents_exist(document):
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
     named = set(re.findall(r"^\s*make ([a-z-]+)|`make ([a-z-]+)", document.read_text(), re.M))
     assert {one or other for one, other in named} <= targets
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_passes_of_documents_exist(document):
+    for passes in re.findall(r"(?:juju-opt.*|`)-p '?([\w,{}=-]+)", document.read_text()):
+        names = re.sub(r"\{.*?\}", "", passes).split(",")
+        assert set(names) <= set(PASSES), names
 
 
 def test_picture_is_readable_xml():
