@@ -45,6 +45,11 @@ kernels: $(VENV)/.juju ## Compile the hand-written kernels in kernels/, and the 
 golden: $(VENV)/.juju-dev ## Rewrite generated/, the kernels the tests compare with
 	@$(PY) -m pytest tests/test_golden.py --rewrite-golden $(ARGS)
 
+.PHONY: bench
+bench: $(VENV)/.juju ## Measure bandwidth, call overhead, programs and first calls (on an idle machine)
+	@for script in copy_bandwidth dispatch programs first_call; do \
+		echo "== benchmarks/$$script.py"; $(PY) benchmarks/$$script.py $(ARGS); done
+
 .PHONY: lint
 lint: $(VENV)/.juju-dev ## ruff check, ruff format --check, pyright
 	@failed=0; \
