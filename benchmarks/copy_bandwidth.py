@@ -6,8 +6,8 @@
 with one thread a core. juju writes into a recycled result every time, as when the result of the last step is dropped;
 jax.jit gets a fresh one from the allocator. All three take turns, so that a busy machine disturbs them alike.
 
-With `--check` the exit status is 1 unless juju takes at most 1.3 times as long as the copy, and jax.jit at least 3 times
-as long as juju, on 16M floats and more; on 1M jax.jit must take at least as long.
+With `--check` the exit status is 1 unless juju takes at most 1.3 times as long as the copy, and jax.jit at least 3
+times as long as juju, on 16M floats and more; on 1M jax.jit must take at least as long.
 """
 
 from __future__ import annotations

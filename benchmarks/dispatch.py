@@ -83,6 +83,7 @@ def main() -> int:
         "take a block, and drop it": lambda: pool.drop(pool.take(layout)),
         "write the addresses": lambda: program.pack(program.memory, HEADER_BYTES, *addresses),
         "run on the calling thread": lambda: launcher.serial(program.address),
+        "run with the crew": lambda: launcher.crewed(program.address),
         "run in the MAX graph": lambda: launcher.parallel(program.inputs),
         "a block as jax array, until it dies": lambda: give(pool.take(layout)),
     }

@@ -27,7 +27,7 @@ from juju import build
 from juju.build import Built, Store, build_kernels, kernel_key
 from juju.engines import max as engine
 from juju.engines import trampoline as trampolines
-from juju.engines.max import Executable, check_devices, is_parallel, points, stream_bytes
+from juju.engines.max import Executable, check_devices, dispatch_of, points, stream_bytes
 from juju.engines.pool import default_pool
 from juju.engines.trampoline import trampoline
 from juju.errors import ArgumentError, DeletedArrayError, DeviceError, KernelStatusError, ToolchainError
@@ -107,7 +107,8 @@ BUILT: dict[str, Built] = {}
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled() -> None:
-    """All kernels of this file, in one run of the compiler."""
+    """All kernels of this file, in one run of the compiler; and no trimming in the middle of a test."""
+    default_pool().idle_seconds = 3600
     KERNELS.update({name: make_kernel(name) for name in BODIES})
     BUILT.update(zip(KERNELS, build_kernels(list(KERNELS.values())), strict=True))
     trampoline().open_graph(wait=True)
@@ -160,8 +161,10 @@ def poison() -> None:
     pool = default_pool()
     pool.stats()
     for shelf in pool._shelves.values():
-        for block in shelf.free:
+        blocks = [shelf.free.popleft() for _ in range(len(shelf.free))]
+        for block in blocks:
             ctypes.memset(block.address, 0xAB, shelf.size)
+        shelf.free.extend(blocks)
 
 
 def poisoned(run: Callable[[], list[jax.Array]]) -> list[np.ndarray]:
@@ -181,9 +184,11 @@ LENGTHS = [1, 2, 63, 64, 65, 1000, LONG, LONG + 1, LONG + 63, 3 * LONG - 1]
 # Values ---------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("nanoseconds", [1e3, 5e6, 5e7], ids=["serial", "crew", "graph"])
 @pytest.mark.parametrize("n", LENGTHS)
-def test_every_element_is_computed(n: int) -> None:
-    f = axpy(n)
+def test_every_element_is_computed(n: int, nanoseconds: float) -> None:
+    f = axpy(n, nanoseconds / n)
+    assert f._dispatch == ("serial" if nanoseconds < 1e5 or trampolines.cores() == 1 else f._dispatch)
     x, y = (jnp.asarray(RNG.standard_normal(n, np.float32)) for _ in range(2))
     (got,) = poisoned(lambda: f([x, y]))
     np.testing.assert_array_equal(got, np.asarray(x) * 2 + np.asarray(y))
@@ -477,6 +482,7 @@ def test_a_donated_operand_may_be_a_result() -> None:
 
 
 def chunks_of(n: int, cost: float) -> tuple[np.ndarray, np.ndarray]:
+    """For every point, the first point of the chunk that computed it, and the thread."""
     with jax.enable_x64(True):
         plan = make_plan(
             [("chunks", (0, 1), (), n, cost)], [("result", (n,), "int64"), ("result", (n,), "int64")], [0, 1]
@@ -492,10 +498,16 @@ def test_little_work_runs_on_the_calling_thread() -> None:
     assert (threads == threading.get_native_id()).all()
 
 
-@pytest.mark.skipif(engine._cores() < 2, reason="needs two cores")
+several = pytest.mark.skipif(trampolines.cores() < 2, reason="needs two cores")
+MUCH, VERY_MUCH = 5e6, 5e7
+"""Nanoseconds of launches that the crew, and the MAX graph, are for."""
+
+
+@several
+@pytest.mark.parametrize("nanoseconds", [MUCH, VERY_MUCH])
 @pytest.mark.parametrize("n", [LONG, LONG + 1, LONG - 1, 100_003, 1000])
-def test_much_work_is_split_at_multiples_of_64_points(n: int) -> None:
-    starts, threads = chunks_of(n, 2e5 / n * 20)
+def test_much_work_is_split_at_multiples_of_64_points(n: int, nanoseconds: float) -> None:
+    starts, threads = chunks_of(n, nanoseconds / n)
     borders = np.unique(starts)
     assert len(borders) > 1
     assert borders[0] == 0
@@ -504,21 +516,80 @@ def test_much_work_is_split_at_multiples_of_64_points(n: int) -> None:
     np.testing.assert_array_equal(starts, borders[np.searchsorted(borders, np.arange(n), side="right") - 1])
     sizes = np.diff(np.append(borders, n))
     assert sizes.max() < 2 * np.median(sizes)
-    assert threading.get_native_id() not in np.unique(threads)
+    if nanoseconds == VERY_MUCH:
+        assert threading.get_native_id() not in np.unique(threads)
+
+
+@several
+def test_the_crew_helps_with_much_work() -> None:
+    seen: set[int] = set()
+    for _ in range(100):
+        seen |= set(np.unique(chunks_of(LONG, MUCH / LONG)[1]))
+        if len(seen) > 1:
+            break
+    mine = threading.get_native_id()
+    helpers = {thread.native_id for thread in threading.enumerate() if thread.name.startswith("juju-crew")}
+    assert len(seen) > 1
+    assert seen <= {mine, *helpers}
+
+
+def test_a_busy_crew_keeps_nobody_waiting() -> None:
+    """A launch that waits inside a task occupies the crew; others run meanwhile, on their own threads."""
+    gate = np.zeros(2, np.int64)
+    buffers = [("operand", (LONG,), "float32"), ("constant", (2,), "int64"), ("result", (LONG,), "float32")]
+    f = load(make_plan([("waits", (0, 1, 2), (), LONG, MUCH / LONG)], buffers, [2]), [aval((LONG,))])
+    f._programs.append(trampolines.Program(f._calls, f._variable, [gate.ctypes.data]))
+    got: list[jax.Array] = []
+    thread = threading.Thread(target=lambda: got.extend(f([jnp.full(LONG, 3.0)])))
+    thread.start()
+    while not gate[1]:
+        time.sleep(0.001)
+    for _ in range(3):
+        starts, threads = chunks_of(LONG, MUCH / LONG)
+        assert (starts == 0).all()
+        assert (threads == threading.get_native_id()).all()
+    assert thread.is_alive()
+    gate[0] = 1
+    thread.join()
+    assert (np.asarray(got[0]) == 3).all()
+
+
+def test_thousands_of_shared_launches() -> None:
+    """Helpers that come late, rounds that are over before they come, threads that take turns: nothing is lost."""
+    n, failures = 64 * 40, []
+
+    def work(seed: int) -> None:
+        f = axpy(n, MUCH / n)
+        assert f._dispatch == "crew" or trampolines.cores() == 1
+        x = jnp.full(n, float(seed))
+        for i in range(700):
+            (got,) = f([x, x])
+            if i % 50 == seed:
+                time.sleep(0.002)  # helpers fall asleep
+            if not (np.asarray(got) == 3 * seed).all():
+                failures.append((seed, i))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(1, 4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
 
 
 def test_what_counts_as_much() -> None:
-    def plan(n: int, cost: float) -> Plan:
+    def dispatch(n: int, cost: float) -> str:
         buffers = [("operand", (n,), "float32"), ("result", (n,), "float32")]
-        return make_plan([("double", (0, 1), (), n, cost)], buffers, [1])
+        return dispatch_of(make_plan([("double", (0, 1), (), n, cost)], buffers, [1]))
 
-    many = engine._cores() > 1
-    assert not is_parallel(plan(1000, 99))
-    assert is_parallel(plan(1000, 101)) == many
-    assert is_parallel(plan(2_000_000, 0.1)) == many
-    copied = make_plan([], [("operand", (1 << 24,), "float32")], [0])
-    assert is_parallel(copied) == many
-    assert not is_parallel(make_plan([], [("operand", (1 << 10,), "float32")], [0]))
+    many = trampolines.cores() > 1
+    assert dispatch(1000, 99) == "serial"
+    assert dispatch(1000, 101) == ("crew" if many else "serial")
+    assert dispatch(1000, 9_999) == ("crew" if many else "serial")
+    assert dispatch(1000, 10_001) == ("graph" if many else "serial")
+    assert dispatch_of(make_plan([], [("operand", (1 << 10,), "float32")], [0])) == "serial"
+    assert dispatch_of(make_plan([], [("operand", (1 << 24,), "float32")], [0])) == ("crew" if many else "serial")
+    assert dispatch_of(make_plan([], [], [])) == "serial"
 
 
 def test_a_task_is_worth_its_while() -> None:
@@ -527,17 +598,18 @@ def test_a_task_is_worth_its_while() -> None:
     assert points(0.0) == points(-1.0) > 1 << 20
 
 
-@pytest.mark.parametrize("n", [4, 100, LONG])
-def test_subnormal_numbers_are_zero_as_in_jit(n: int) -> None:
+@pytest.mark.parametrize(("n", "cost"), [(4, 1), (LONG, MUCH / LONG), (LONG, VERY_MUCH / LONG)])
+def test_subnormal_numbers_are_zero_as_in_jit(n: int, cost: float) -> None:
     x = jnp.asarray(np.resize(np.array([1e-39, -1e-39, 2e-38, 1.0], np.float32), n))
     for name, same in (("halve", lambda x: x * 0.5), ("positive", lambda x: jnp.where(x > 0, 1.0, 0.0))):
-        (got,) = unary(name, n)([x])
+        (got,) = unary(name, n, cost)([x])
         want = np.asarray(jax.jit(same)(x))
         assert np.asarray(got).tobytes() == want.tobytes(), name
     assert np.float32(1e-39) * np.float32(0.5) != 0, "the calling thread keeps its own way"
 
 
-@pytest.mark.parametrize(("n", "cost", "at"), [(100, 1, 0), (100, 1, 99), (LONG, 1, 0), (LONG, 1, LONG - 1)])
+@pytest.mark.parametrize("cost", [MUCH / LONG, VERY_MUCH / LONG])
+@pytest.mark.parametrize(("n", "at"), [(100, 0), (100, 99), (LONG, 0), (LONG, LONG - 1)])
 def test_a_status_is_an_error_and_the_next_call_works(n: int, cost: float, at: int) -> None:
     steps = [("double", (0, 1), (), n, cost), ("fails", (2,), (at,), n, cost), ("double", (0, 3), (), n, cost)]
     buffers = [("operand", (n,), "float32"), *[("result", (n,), "float32")] * 3]
@@ -552,7 +624,7 @@ def test_a_status_is_an_error_and_the_next_call_works(n: int, cost: float, at: i
 
 
 def test_other_threads_run_meanwhile() -> None:
-    for cost in (1, 1e6):  # on the calling thread, and in the graph
+    for cost in (1, MUCH, VERY_MUCH):
         gate = np.zeros(2, np.int64)
         buffers = [("operand", (1,), "float32"), ("constant", (2,), "int64"), ("result", (1,), "float32")]
         f = load(make_plan([("waits", (0, 1, 2), (), 1, cost)], buffers, [2]), [aval((1,))])
@@ -566,9 +638,9 @@ def test_other_threads_run_meanwhile() -> None:
         thread.join()
 
 
-@pytest.mark.parametrize("n", [50, LONG])
-def test_threads_call_at_the_same_time(n: int) -> None:
-    f, failures = axpy(n), []
+@pytest.mark.parametrize(("n", "cost"), [(50, 1), (LONG, MUCH / LONG), (LONG, VERY_MUCH / LONG)])
+def test_threads_call_at_the_same_time(n: int, cost: float) -> None:
+    f, failures = axpy(n, cost), []
 
     def work(seed: int) -> None:
         for i in range(60 if n == 50 else 6):
@@ -760,7 +832,7 @@ def test_exit_right_after_a_large_call_is_quiet() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-@pytest.mark.parametrize("dispatch", ["serial", "graph", "auto"])
+@pytest.mark.parametrize("dispatch", ["serial", "crew", "graph", "auto"])
 def test_dispatch_can_be_chosen(dispatch: str) -> None:
     done = run_python(
         f"""\
@@ -770,19 +842,31 @@ def test_dispatch_can_be_chosen(dispatch: str) -> None:
         t.BUILT.update(zip(t.KERNELS, t.build_kernels(list(t.KERNELS.values()))))
         for n in (5, {LONG}):
             assert float(t.axpy(n)([jnp.ones(n), jnp.ones(n)])[0][-1]) == 3
-        starts, threads = t.chunks_of(10, 1)
-        print((threads == threading.get_native_id()).all(), len(np.unique(t.chunks_of({LONG}, 1)[0])) > 1)
+        alone = (t.chunks_of(10, 1)[1] == threading.get_native_id()).all()
+        print(alone, *(len(np.unique(t.chunks_of({LONG}, x / {LONG})[0])) > 1 for x in (5e6, 5e7)))
         """,
         JUJU_DISPATCH=dispatch,
+        JUJU_THREADS="2",
     )
-    many = engine._cores() > 1
-    wanted = {"serial": "True False", "graph": f"False {many}", "auto": f"True {many}"}
+    wanted = {
+        "serial": "True False False",
+        "crew": "True True True",
+        "graph": f"False {os.cpu_count() != 1} {os.cpu_count() != 1}",
+        "auto": "True True True",
+    }
     assert (done.stdout.strip(), done.stderr) == (wanted[dispatch], "")
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5"])
+def test_a_number_of_threads_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("JUJU_THREADS", text)
+    with pytest.raises(ArgumentError, match=rf"^JUJU_THREADS is '{text}'; it must be a number of threads, such as 4$"):
+        trampolines.cores.__wrapped__()
 
 
 def test_a_dispatch_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUJU_DISPATCH", "both")
-    with pytest.raises(ArgumentError, match=r"^JUJU_DISPATCH is 'both'; it must be one of auto, graph, serial$"):
+    with pytest.raises(ArgumentError, match=r"^JUJU_DISPATCH is 'both'; it must be one of auto, serial, crew, graph$"):
         trampolines._dispatch()
 
 
@@ -919,6 +1003,8 @@ def test_builds_started_early_are_waited_for(tmp_path: Path, monkeypatch: pytest
         ("trampoline", "juju_launch", "hit"),
     ]
     monkeypatch.setattr(engine, "start_builds", lambda progress, graph: events.append(graph))
+    little, much = (make_plan([], [("operand", (n,), "float32")], [0]) for n in (1 << 24, 1 << 26))
     engine.prepare(None)
-    engine.prepare(None, [make_plan([], [("operand", (1 << 24,), "float32")], [0])])
-    assert events[-2:] == [False, engine._cores() > 1]
+    engine.prepare(None, [little])
+    engine.prepare(None, [little, much])
+    assert events[-3:] == [False, False, True]

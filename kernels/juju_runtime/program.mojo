@@ -29,6 +29,12 @@ comptime ALIGN = 64
 
 
 @always_inline
+def as_words(address: Int) -> Words:
+    var slot = Int64(address)
+    return Pointer(to=slot).unsafe_bitcast[Words]()[]
+
+
+@always_inline
 def first(program: Words) -> Words:
     """The first launch of a program."""
     return program.unsafe_offset(HEADER + Int(program[unsafe_offset=3]))

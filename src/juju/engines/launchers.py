@@ -11,7 +11,7 @@ from juju.plan import Kernel
 
 _TEXT = """\
 from juju_runtime.{module} import {function}
-from juju_runtime.program import Words
+from juju_runtime.program import Words, as_words
 
 
 @export
@@ -22,9 +22,17 @@ def {symbol}(args: Words, lo: Int, hi: Int) abi("C") -> Int:
 
 @dataclass(frozen=True)
 class Launchers:
-    """Addresses: `serial` runs a program, `copy` is a kernel, `push` and `pop_all` keep a list of returned tensors."""
+    """Addresses of functions of three words.
+
+    `serial(program)` runs a program on the calling thread, `crewed(program, crew)` with the help of a crew; both return
+    a status. `found(crew, helpers)` makes a crew of a block of zeros, `serve(crew)` is the life of a helper. `copy` is
+    a kernel. `push(tensor)` and `pop_all(head)` keep a list of returned tensors.
+    """
 
     serial: int
+    crewed: int
+    found: int
+    serve: int
     copy: int
     push: int
     pop_all: int
@@ -49,6 +57,9 @@ def kernels() -> tuple[Kernel, ...]:
     """What is compiled, in the order of `Launchers`."""
     return (
         _kernel("program", "serial", "return serial(args)"),
+        _kernel("crew", "crewed", "return crewed(args, as_words(lo))"),
+        _kernel("crew", "found", "found(args, lo)\n    return 0"),
+        _kernel("crew", "serve", "serve(args)\n    return 0"),
         _kernel("copy", "copy", "copy(args, lo, hi)\n    return 0"),
         _kernel("returned", "push", "push(args)\n    return 0"),
         _kernel("returned", "pop_all", "return pop_all(args)"),

@@ -1,7 +1,7 @@
 """The `max` engine: runs plans of compiled kernels on CPU, with jax arrays in and out and no copy at either border.
 
-A plan becomes a program of the trampoline. Work that is over sooner than another thread would wake up runs on the
-calling thread; the rest runs in a MAX graph, on MAX's threads. Results lie in recycled memory of the result pool.
+A plan becomes a program of the trampoline. Little work runs on the calling thread, more of it with the help of a crew
+of threads, and very much in a MAX graph, on MAX's threads. Results lie in recycled memory of the result pool.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import math
 import operator
-import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -23,12 +22,25 @@ from jax.extend.backend import backends
 from juju._jaxcompat import Device, finisher, holder, pointer
 from juju.build import Built, Progress
 from juju.engines.pool import Block, default_pool
-from juju.engines.trampoline import HEADER_BYTES, Call, Program, check_fork, process, start_builds, trampoline
+from juju.engines.trampoline import (
+    HEADER_BYTES,
+    Call,
+    Dispatch,
+    Program,
+    check_fork,
+    cores,
+    process,
+    start_builds,
+    trampoline,
+)
 from juju.errors import DeletedArrayError, DeviceError, KernelStatusError
 from juju.plan import Plan
 
-SERIAL_NANOSECONDS = 100_000
-"""A launch that takes one core less than this runs on the calling thread: MAX's threads need 10 to 200 us to begin."""
+CREW_NANOSECONDS = 100_000
+"""A launch that takes one core less than this runs on the calling thread: another one needs 5 to 50 us to begin."""
+
+GRAPH_NANOSECONDS = 10_000_000
+"""From this on a launch runs in the MAX graph, whose threads need up to 800 us to begin on a busy machine."""
 
 GRAIN_NANOSECONDS = 25_000
 """The least work of one task of a launch that is split."""
@@ -72,7 +84,7 @@ DONATED_TWICE = (
 
 def prepare(progress: Progress | None = None, plans: Sequence[Plan] = ()) -> None:
     """Starts to compile what this machine lacks to run `plans`, while their kernels are compiled; returns at once."""
-    start_builds(progress, graph=any(is_parallel(plan) for plan in plans))
+    start_builds(progress, graph=any(longest(plan) >= GRAPH_NANOSECONDS for plan in plans))
 
 
 def load(
@@ -134,8 +146,8 @@ class Executable:
         self._variable = len(self._dtypes) + len(self._layouts)
         self._calls, self._call_names = self._program_calls(places, [unit.address() for unit in built])
         self._programs: list[Program] = []
-        self._serial = not is_parallel(plan) and self._trampoline.dispatch != "graph"
-        if not self._serial:
+        self._dispatch = dispatch_of(plan)
+        if self._dispatch == "graph":
             self._trampoline.open_graph(progress)
         self.run = self._runner()
         """The same as calling the executable, without a Python frame in between."""
@@ -146,7 +158,8 @@ class Executable:
     def _runner(self) -> Callable[[Sequence[Any]], list[jax.Array]]:
         """The way of a call, with everything that stays the same in local names: most calls take microseconds."""
         take, layouts = self._pool.take, self._layouts
-        serial, on_calling_thread, parallel = self._trampoline.serial, self._serial, self._parallel
+        launch = self._trampoline.serial if self._dispatch == "serial" else self._trampoline.crewed
+        in_graph = self._run_in_graph if self._dispatch == "graph" else None
         holders = self._holders
         hold = holders[0] if len(set(holders)) == 1 else None
         programs, donated, device = self._programs, self._donated, self._device
@@ -174,7 +187,7 @@ class Executable:
                 program = self._new_program()
             program.pack(program.memory, HEADER_BYTES, *addresses)
             try:
-                failed = serial(program.address) if on_calling_thread else parallel(program)
+                failed = launch(program.address) if in_graph is None else in_graph(program)
                 if failed:
                     self._raise_status(program)
             except BaseException:
@@ -194,10 +207,9 @@ class Executable:
 
         return run
 
-    def _parallel(self, program: Program) -> int:
-        """Runs a program on MAX's threads, or on this one as long as MAX is being loaded."""
-        if not self._trampoline.ready():
-            return self._trampoline.serial(program.address)
+    def _run_in_graph(self, program: Program) -> int:
+        if not self._trampoline.ready():  # MAX is still being loaded
+            return self._trampoline.crewed(program.address)
         self._trampoline.parallel(program.inputs)
         return program.memory[1]
 
@@ -334,21 +346,28 @@ def only_device() -> Device | None:
     return devices[0] if alone else None
 
 
-def is_parallel(plan: Plan) -> bool:
-    """Whether some launch of the plan, or a copy it implies, is worth more than one thread."""
-    if _cores() < 2:
-        return False
-    if any(step.extent * step.cost >= SERIAL_NANOSECONDS for step in plan.launches):
-        return True
+def longest(plan: Plan) -> float:
+    """The nanoseconds that the longest launch of the plan, or a copy it implies, takes on one core."""
+    times = [step.extent * step.cost for step in plan.launches]
     seen: set[int] = set()
     for index in plan.results:
         buffer = plan.buffers[index]
         if buffer.kind != "result" or index in seen:
             nbytes = math.prod(buffer.shape) * np.dtype(buffer.dtype).itemsize
-            if nbytes / COPY_LINE * COPY_NANOSECONDS >= SERIAL_NANOSECONDS:
-                return True
+            times.append(nbytes / COPY_LINE * COPY_NANOSECONDS)
         seen.add(index)
-    return False
+    return max(times, default=0.0)
+
+
+def dispatch_of(plan: Plan) -> Dispatch:
+    """How a plan is run: as `JUJU_DISPATCH` says, or by what its longest launch takes."""
+    chosen = trampoline().dispatch
+    if chosen != "auto":
+        return chosen
+    nanoseconds = longest(plan)
+    if cores() < 2 or nanoseconds < CREW_NANOSECONDS:
+        return "serial"
+    return "crew" if nanoseconds < GRAPH_NANOSECONDS else "graph"
 
 
 def points(cost: float) -> int:
@@ -379,8 +398,3 @@ def _default_device() -> Device:
     if chosen is not None and not isinstance(chosen, str) and chosen.platform == "cpu":
         return chosen
     return jax.local_devices(backend="cpu")[0]
-
-
-@functools.cache
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,11 +1,13 @@
 """Runs programs: lists of compiled kernels with their arguments, from Python in one call.
 
 A program is an array of 64-bit words (the layout is in `kernels/juju_runtime/program.mojo`) that is made once; a call
-only writes addresses into it. There are two ways to run it:
+only writes addresses into it. There are three ways to run it:
 
-* on the calling thread: a C function, for work that is over sooner than another thread would wake up;
-* in a MAX graph of one op, `juju_launch`, which splits large launches over MAX's threads. The graph knows nothing of
-  functions, shapes and dtypes: it is compiled once per machine, kept in the store, and loaded in milliseconds.
+* on the calling thread: little work, which is over before another thread would wake up;
+* with a crew of threads that take tasks of large launches as they come (`kernels/juju_runtime/crew.mojo`);
+* in a MAX graph of one op, `juju_launch`, which splits large launches over MAX's threads: for work so long that it does
+  not matter how long these take to begin. The graph knows nothing of functions, shapes and dtypes: it is compiled once
+  per machine, kept in the store, and loaded in milliseconds.
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import numpy as np
 
@@ -41,13 +44,15 @@ GRAPH_FAILED = (
     "MAX could not compile juju's launch graph (exit status {status}). The last lines it printed:\n{output}\n"
     "'juju doctor' checks the installation."
 )
-BAD_DISPATCH = "JUJU_DISPATCH is {text!r}; it must be one of auto, graph, serial"
+BAD_THREADS = "JUJU_THREADS is {text!r}; it must be a number of threads, such as 4"
+BAD_DISPATCH = "JUJU_DISPATCH is {text!r}; it must be one of auto, serial, crew, graph"
 
 HEADER_BYTES = 4 * 8
+_CREW_WORDS = 64
 _NAME = "juju_launch"
 _LINES_SHOWN = 20
 
-Dispatch = Literal["auto", "graph", "serial"]
+Dispatch = Literal["auto", "serial", "crew", "graph"]
 
 
 class _Process:
@@ -116,15 +121,49 @@ def _not_loaded(inputs: list[Any]) -> object:
     raise InternalError("the launch graph is not loaded")
 
 
-class Trampoline:
-    """Both ways to run a program: `serial(program.address)` returns a status, and so does `parallel`, in the program.
+class Crew:
+    """Threads that help with large launches; they are started when the first one comes."""
 
-    `parallel(program.inputs)` is there when `ready()`.
+    def __init__(self, functions: Launchers, helpers: int) -> None:
+        # Helpers use it until the process ends.
+        block = (ctypes.c_int64 * (_CREW_WORDS + 8))()
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(block))
+        self._address = -(-ctypes.addressof(block) // 64) * 64
+        self._helpers = helpers
+        self._hiring = threading.Lock()
+        self._functions = functions
+        self._run = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)(functions.crewed)
+
+    def run(self, program: int) -> int:
+        """Runs the program at this address; returns a status. If the crew is busy, the calling thread does it alone."""
+        if self._helpers:
+            self._hire()
+        return self._run(program, self._address)
+
+    def _hire(self) -> None:
+        with self._hiring:
+            helpers, self._helpers = self._helpers, 0
+            if not helpers:
+                return
+            ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)(self._functions.found)(
+                self._address, helpers
+            )
+            serve = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(self._functions.serve)
+            for number in range(helpers):
+                # Never comes back to Python, so that it cannot get in the way of the end of the interpreter.
+                threading.Thread(target=serve, args=(self._address,), name=f"juju-crew-{number}", daemon=True).start()
+
+
+class Trampoline:
+    """The ways to run a program. `serial(program.address)` and `crewed(program.address)` return a status.
+
+    `parallel(program.inputs)` leaves it in the program; it is there when `ready()`.
     """
 
-    def __init__(self, functions: Launchers, dispatch: Dispatch) -> None:
-        # Releases the GIL. As a kernel it has two more arguments, which it does not read.
+    def __init__(self, functions: Launchers, dispatch: Dispatch, cores: int) -> None:
+        # These release the GIL. As a kernel each has three arguments; it does not read those that are left out.
         self.serial: Callable[[int], int] = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(functions.serial)
+        self.crewed: Callable[[int], int] = Crew(functions, cores - 1).run if cores > 1 else self.serial
         self.copy = functions.copy
         self.dispatch = dispatch
         self.parallel: Callable[[list[Any]], object] = _not_loaded
@@ -135,10 +174,10 @@ class Trampoline:
     def open_graph(self, progress: Progress | None = None, *, wait: bool = False) -> None:
         """Compiles the graph if this machine has none yet, then loads it, in another thread unless `wait`.
 
-        Until it is loaded (MAX itself takes a quarter of a second) programs run on the calling thread. Raises
-        `ToolchainError` if MAX cannot compile it.
+        Until it is loaded (MAX itself takes a quarter of a second) the crew runs programs. Raises `ToolchainError` if
+        MAX cannot compile it.
         """
-        if self.dispatch == "serial" or self.ready():
+        if self.ready():
             return
         path = graph_file(progress)
         with self._opening:
@@ -182,7 +221,7 @@ def trampoline(progress: Progress | None = None) -> Trampoline:
         with _lock:
             if _trampoline is None:
                 dispatch = _dispatch()
-                _trampoline = Trampoline(launchers(progress), dispatch)
+                _trampoline = Trampoline(launchers(progress), dispatch, cores())
                 process.started = True
     return _trampoline
 
@@ -267,9 +306,19 @@ def _load(path: Path) -> Model:
     return model
 
 
+@cache
+def cores() -> int:
+    """How many threads may run at a time: `JUJU_THREADS`, or what the system lets this process use."""
+    text = os.environ.get("JUJU_THREADS")
+    if text:
+        if not (text.isascii() and text.isdecimal() and int(text)):
+            raise ArgumentError(BAD_THREADS.format(text=text))
+        return int(text)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def _dispatch() -> Dispatch:
     text = os.environ.get("JUJU_DISPATCH") or "auto"
-    for known in get_args(Dispatch):
-        if text == known:
-            return known
+    if text in get_args(Dispatch):
+        return cast(Dispatch, text)
     raise ArgumentError(BAD_DISPATCH.format(text=text))
