@@ -53,6 +53,14 @@ def chain(x, y):
     return a.reshape(6, 50) + 1, a.reshape(300) - jnp.asarray(WEIGHTS), x.sum if False else y + 1
 
 
+def halves_as_bits(x):
+    return jax.lax.bitcast_convert_type(x * 0.5, jnp.int32)
+
+
+def pair(x, y):
+    return x * y + 1, x
+
+
 def case(name: str, f: Any, *args: Any, x64: bool = False, **options: Any) -> Case:
     return Case(name, f, args, kernels=None, x64=x64, options={"engine": "linked", **options})
 
@@ -73,6 +81,12 @@ CASES = Batch(
         case(
             "special values", lambda x: (x * 2, -x, jnp.abs(x)), np.array([np.nan, np.inf, -np.inf, -0.0], np.float32)
         ),
+        # As bits, because floats that are nearly zero count as equal elsewhere; on the calling thread, and on others.
+        *(
+            case(f"subnormals {n}", halves_as_bits, np.resize(np.array([2e-38, 1.5e-39], np.float32), n))
+            for n in (8, len(BIG))
+        ),
+        case("small pair", pair, np.ones(8, np.float32), np.ones(8, np.float32)),
         case("many", lambda xs: [x + n for n, x in enumerate(xs)] + xs[:2], [np.float32(n) for n in range(100)]),
         case("pytree", lambda d: {"out": (d["a"] - d["b"], None)}, {"a": WEIGHTS, "b": np.float32(2)}),
     ]
@@ -358,7 +372,7 @@ def test_ctrl_c_ends_a_compile(tmp_path) -> None:
 
 @pytest.fixture(scope="module")
 def small() -> juju.Fused:
-    fused = juju.fuse(lambda x, y: (x * y + 1, x), engine="linked", donate_argnums=(), name="small_pair")
+    fused = juju.fuse(pair, engine="linked")
     fused(jnp.ones(8), jnp.ones(8))
     return fused
 
@@ -405,7 +419,7 @@ import os, threading
 import jax.numpy as jnp
 import juju
 
-f = juju.fuse(lambda x, y: (x * y + 1, x), engine="linked", name="small_pair")
+f = juju.fuse(lambda x, y: (x * y + 1, x), engine="linked", name="pair")
 text = []
 thread = threading.Thread(target=lambda: text.append(str(juju.make_max_graph(lambda x: x * 3)(jnp.ones(4)))))
 thread.start()
