@@ -184,7 +184,7 @@ LENGTHS = [1, 2, 63, 64, 65, 1000, LONG, LONG + 1, LONG + 63, 3 * LONG - 1]
 # Values ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("nanoseconds", [1e3, 5e6, 5e7], ids=["serial", "crew", "graph"])
+@pytest.mark.parametrize("nanoseconds", [1e3, 5e6, 6e7], ids=["serial", "crew", "graph"])
 @pytest.mark.parametrize("n", LENGTHS)
 def test_every_element_is_computed(n: int, nanoseconds: float) -> None:
     f = axpy(n, nanoseconds / n)
@@ -499,7 +499,7 @@ def test_little_work_runs_on_the_calling_thread() -> None:
 
 
 several = pytest.mark.skipif(trampolines.cores() < 2, reason="needs two cores")
-MUCH, VERY_MUCH = 5e6, 5e7
+MUCH, VERY_MUCH = 5e6, 6e7
 """Nanoseconds of launches that the crew, and the MAX graph, are for."""
 
 
@@ -585,8 +585,8 @@ def test_what_counts_as_much() -> None:
     many = trampolines.cores() > 1
     assert dispatch(1000, 99) == "serial"
     assert dispatch(1000, 101) == ("crew" if many else "serial")
-    assert dispatch(1000, 9_999) == ("crew" if many else "serial")
-    assert dispatch(1000, 10_001) == ("graph" if many else "serial")
+    assert dispatch(1000, 49_999) == ("crew" if many else "serial")
+    assert dispatch(1000, 50_001) == ("graph" if many else "serial")
     assert dispatch_of(make_plan([], [("operand", (1 << 10,), "float32")], [0])) == "serial"
     assert dispatch_of(make_plan([], [("operand", (1 << 24,), "float32")], [0])) == ("crew" if many else "serial")
     assert dispatch_of(make_plan([], [], [])) == "serial"
@@ -843,7 +843,7 @@ def test_dispatch_can_be_chosen(dispatch: str) -> None:
         for n in (5, {LONG}):
             assert float(t.axpy(n)([jnp.ones(n), jnp.ones(n)])[0][-1]) == 3
         alone = (t.chunks_of(10, 1)[1] == threading.get_native_id()).all()
-        print(alone, *(len(np.unique(t.chunks_of({LONG}, x / {LONG})[0])) > 1 for x in (5e6, 5e7)))
+        print(alone, *(len(np.unique(t.chunks_of({LONG}, x / {LONG})[0])) > 1 for x in (5e6, 6e7)))
         """,
         JUJU_DISPATCH=dispatch,
         JUJU_THREADS="2",
@@ -1003,7 +1003,7 @@ def test_builds_started_early_are_waited_for(tmp_path: Path, monkeypatch: pytest
         ("trampoline", "juju_launch", "hit"),
     ]
     monkeypatch.setattr(engine, "start_builds", lambda progress, graph: events.append(graph))
-    little, much = (make_plan([], [("operand", (n,), "float32")], [0]) for n in (1 << 24, 1 << 26))
+    little, much = (make_plan([], [("operand", (n,), "float32")], [0]) for n in (1 << 24, 1 << 28))
     engine.prepare(None)
     engine.prepare(None, [little])
     engine.prepare(None, [little, much])

@@ -39,8 +39,8 @@ from juju.plan import Plan
 CREW_NANOSECONDS = 100_000
 """A launch that takes one core less than this runs on the calling thread: another one needs 5 to 50 us to begin."""
 
-GRAPH_NANOSECONDS = 10_000_000
-"""From this on a launch runs in the MAX graph, whose threads need up to 800 us to begin on a busy machine."""
+GRAPH_NANOSECONDS = 50_000_000
+"""From this on a launch runs in the MAX graph: its threads need up to 900 us to begin, which must not be seen."""
 
 GRAIN_NANOSECONDS = 25_000
 """The least work of one task of a launch that is split."""
@@ -379,14 +379,14 @@ def points(cost: float) -> int:
 def stream_bytes() -> int:
     """From so many bytes of operands and results together on, a kernel should store around the cache.
 
-    One and a half times the last-level cache: below, plain stores are as fast and leave the result in the cache.
+    The size of the last-level cache: below, plain stores are as fast, and leave the result where the next step looks.
     """
     largest = 0
     for folder in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
         with suppress(OSError, ValueError):
             if (folder / "type").read_text().strip() == "Unified":
                 largest = max(largest, int((folder / "size").read_text().strip().removesuffix("K")) << 10)
-    return (largest or 32 << 20) * 3 // 2
+    return largest or 32 << 20
 
 
 def _plain(aval: Any) -> Any:

@@ -165,7 +165,7 @@ class Trampoline:
         self.serial: Callable[[int], int] = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(functions.serial)
         self.crewed: Callable[[int], int] = Crew(functions, cores - 1).run if cores > 1 else self.serial
         self.copy = functions.copy
-        self.dispatch = dispatch
+        self.dispatch: Dispatch = dispatch
         self.parallel: Callable[[list[Any]], object] = _not_loaded
         self._opening = threading.Lock()
         self._opener: threading.Thread | None = None
@@ -257,6 +257,7 @@ def graph_file(progress: Progress | None = None, store: Store | None = None) -> 
     """
     store = store or default_store()
     if found := _find_graph(store):
+        report(progress, "trampoline", _NAME, "hit")
         return found
     key = _graph_key()
     package = helper_package("juju_runtime", store=store, progress=progress) / "juju_runtime.mojoc"
