@@ -997,11 +997,11 @@ def test_builds_started_early_are_waited_for(tmp_path: Path, monkeypatch: pytest
     assert time.monotonic() - start < 0.4
     assert trampolines.graph_file(events.append).read_bytes() == b"a graph"
     assert log.read_text() == "x"
-    assert [(event.stage, event.name, event.state) for event in events] == [
-        ("trampoline", "juju_launch", "start"),
-        ("trampoline", "juju_launch", "done"),
-        ("trampoline", "juju_launch", "hit"),
-    ]
+    # Either may have been first at the lock.
+    while len(events) < 3:
+        time.sleep(0.01)
+    assert {(event.stage, event.name) for event in events} == {("trampoline", "juju_launch")}
+    assert sorted(event.state for event in events) == ["done", "hit", "start"]
     monkeypatch.setattr(engine, "start_builds", lambda progress, graph: events.append(graph))
     little, much = (make_plan([], [("operand", (n,), "float32")], [0]) for n in (1 << 24, 1 << 28))
     engine.prepare(None)

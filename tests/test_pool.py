@@ -422,7 +422,7 @@ def test_a_fork_reads_and_deletes_arrays() -> None:
         import os, sys, warnings
         import jax, numpy as np
         from juju.engines.pool import ResultPool
-        warnings.filterwarnings("ignore", "os.fork")
+        warnings.filterwarnings("ignore")
         pool = ResultPool()
         array = pool.give(pool.take(pool.layout((1000,), "float32")), jax.devices("cpu")[0])
         seen = np.asarray(array)
