@@ -1,0 +1,54 @@
+"""JAX's own primitive harnesses, as cases of ours. Private to JAX, so used in tests only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+ELEMENTWISE = (
+    "abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e bitcast_convert_type cbrt ceil "
+    "clamp convert_element_type cos cosh digamma div eq erf erf_inv erfc exp expm1 floor ge gt igamma igammac "
+    "integer_pow is_finite le lgamma log log1p logistic lt max min mul ne neg nextafter or population_count pow "
+    "reduce_precision regularized_incomplete_beta rem round rsqrt select_n shift_left shift_right_arithmetic "
+    "shift_right_logical sign sin sinh sqrt stop_gradient sub tan tanh xor"
+).split()
+"""Groups of the elementwise primitives."""
+
+GAPS_FILE = Path(__file__).with_name("known_gaps.txt")
+
+
+def known_gaps() -> dict[str, str]:
+    """Harnesses juju does not pass yet, with the reason; the file may only shrink."""
+    lines = [line for line in GAPS_FILE.read_text().splitlines() if line and not line.startswith("#")]
+    return dict(line.split(": ", 1) for line in lines)
+
+
+def harnesses(groups: tuple[str, ...] | list[str]) -> Iterator[Any]:
+    """The harnesses of some groups that this JAX supports on CPU and that hold no complex numbers."""
+    from jax._src.internal_test_util import test_harnesses
+
+    seen = set()
+    for harness in test_harnesses.all_harnesses:
+        if harness.group_name not in groups or harness.fullname in seen:
+            continue
+        if not harness.filter("cpu"):
+            continue
+        seen.add(harness.fullname)
+        yield harness
+
+
+def is_complex(harness: Any) -> bool:
+    """Whether a harness takes, gives or goes through complex numbers."""
+    values = [harness.dtype, *harness.params.values()]
+    names = [str(np.dtype(v)) if isinstance(v, (type, np.dtype)) and v is not None else "" for v in values]
+    return any(name.startswith("complex") for name in names)
+
+
+def arguments(harness: Any) -> list[Any]:
+    """The harness's own dynamic arguments, the same at every run."""
+    return list(harness.dyn_args_maker(np.random.RandomState(42)))
+
