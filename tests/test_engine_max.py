@@ -23,11 +23,12 @@ import numpy as np
 import pytest
 from jax.core import ShapedArray
 
+from juju import _machine as machine
 from juju import build
 from juju.build import Built, Store, build_kernels, kernel_key
 from juju.engines import max as engine
 from juju.engines import trampoline as trampolines
-from juju.engines.max import Executable, check_devices, dispatch_of, points, stream_bytes
+from juju.engines.max import Executable, check_devices, dispatch_of, points
 from juju.engines.pool import default_pool
 from juju.engines.trampoline import trampoline
 from juju.errors import ArgumentError, DeletedArrayError, DeviceError, KernelStatusError, ToolchainError
@@ -188,7 +189,7 @@ LENGTHS = [1, 2, 63, 64, 65, 1000, LONG, LONG + 1, LONG + 63, 3 * LONG - 1]
 @pytest.mark.parametrize("n", LENGTHS)
 def test_every_element_is_computed(n: int, nanoseconds: float) -> None:
     f = axpy(n, nanoseconds / n)
-    assert f._dispatch == ("serial" if nanoseconds < 1e5 or trampolines.cores() == 1 else f._dispatch)
+    assert f._dispatch == ("serial" if nanoseconds < 1e5 or machine.cores() == 1 else f._dispatch)
     x, y = (jnp.asarray(RNG.standard_normal(n, np.float32)) for _ in range(2))
     (got,) = poisoned(lambda: f([x, y]))
     np.testing.assert_array_equal(got, np.asarray(x) * 2 + np.asarray(y))
@@ -286,8 +287,12 @@ def test_result_shapes_are_those_of_the_avals() -> None:
 # Results that are something else ------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("n", [3, 64, 1001, LONG + 5])
-def test_operands_constants_and_repeats_are_results_of_their_own(n: int) -> None:
+def test_operands_constants_and_repeats_are_results_of_their_own(
+    n: int, streamed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "stream_bytes", lambda: 0 if streamed else 1 << 60)
     buffers = [("operand", (n,), "float32"), ("constant", (n,), "float32"), ("result", (n,), "float32")]
     plan = make_plan([("double", (0, 2), (), n, 1)], buffers, [0, 2, 1, 2, 0])
     constant = jnp.arange(n, dtype=jnp.float32)
@@ -498,7 +503,7 @@ def test_little_work_runs_on_the_calling_thread() -> None:
     assert (threads == threading.get_native_id()).all()
 
 
-several = pytest.mark.skipif(trampolines.cores() < 2, reason="needs two cores")
+several = pytest.mark.skipif(machine.cores() < 2, reason="needs two cores")
 MUCH, VERY_MUCH = 5e6, 6e7
 """Nanoseconds of launches that the crew, and the MAX graph, are for."""
 
@@ -560,7 +565,7 @@ def test_thousands_of_shared_launches() -> None:
 
     def work(seed: int) -> None:
         f = axpy(n, MUCH / n)
-        assert f._dispatch == "crew" or trampolines.cores() == 1
+        assert f._dispatch == "crew" or machine.cores() == 1
         x = jnp.full(n, float(seed))
         for i in range(700):
             (got,) = f([x, x])
@@ -582,7 +587,7 @@ def test_what_counts_as_much() -> None:
         buffers = [("operand", (n,), "float32"), ("result", (n,), "float32")]
         return dispatch_of(make_plan([("double", (0, 1), (), n, cost)], buffers, [1]))
 
-    many = trampolines.cores() > 1
+    many = machine.cores() > 1
     assert dispatch(1000, 99) == "serial"
     assert dispatch(1000, 101) == ("crew" if many else "serial")
     assert dispatch(1000, 49_999) == ("crew" if many else "serial")
@@ -655,10 +660,6 @@ def test_threads_call_at_the_same_time(n: int, cost: float) -> None:
     for thread in threads:
         thread.join()
     assert failures == []
-
-
-def test_streaming_begins_beyond_the_cache() -> None:
-    assert 1 << 20 <= stream_bytes() < 4 << 30
 
 
 # Devices ------------------------------------------------------------------------------------------------------------
@@ -857,11 +858,15 @@ def test_dispatch_can_be_chosen(dispatch: str) -> None:
     assert (done.stdout.strip(), done.stderr) == (wanted[dispatch], "")
 
 
+def test_streaming_begins_beyond_the_cache() -> None:
+    assert 1 << 20 <= machine.stream_bytes() < 4 << 30
+
+
 @pytest.mark.parametrize("text", ["0", "-1", "two", "1.5"])
 def test_a_number_of_threads_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("JUJU_THREADS", text)
     with pytest.raises(ArgumentError, match=rf"^JUJU_THREADS is '{text}'; it must be a number of threads, such as 4$"):
-        trampolines.cores.__wrapped__()
+        machine.cores.__wrapped__()
 
 
 def test_a_dispatch_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

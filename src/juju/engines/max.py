@@ -6,12 +6,9 @@ of threads, and very much in a MAX graph, on MAX's threads. Results lie in recyc
 
 from __future__ import annotations
 
-import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import Any, NoReturn
 
 import jax
@@ -20,6 +17,7 @@ from jax.core import ShapedArray
 from jax.extend.backend import backends
 
 from juju._jaxcompat import Device, finisher, holder, pointer
+from juju._machine import cores, stream_bytes
 from juju.build import Built, Progress
 from juju.engines.pool import Block, default_pool
 from juju.engines.trampoline import (
@@ -28,7 +26,6 @@ from juju.engines.trampoline import (
     Dispatch,
     Program,
     check_fork,
-    cores,
     process,
     start_builds,
     trampoline,
@@ -373,20 +370,6 @@ def dispatch_of(plan: Plan) -> Dispatch:
 def points(cost: float) -> int:
     """The least number of points of `cost` nanoseconds that is worth a task."""
     return max(1, math.ceil(GRAIN_NANOSECONDS / max(cost, 1e-3) / CHUNK)) * CHUNK
-
-
-@functools.cache
-def stream_bytes() -> int:
-    """From so many bytes of operands and results together on, a kernel should store around the cache.
-
-    The size of the last-level cache: below, plain stores are as fast, and leave the result where the next step looks.
-    """
-    largest = 0
-    for folder in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
-        with suppress(OSError, ValueError):
-            if (folder / "type").read_text().strip() == "Unified":
-                largest = max(largest, int((folder / "size").read_text().strip().removesuffix("K")) << 10)
-    return largest or 32 << 20
 
 
 def _plain(aval: Any) -> Any:

@@ -21,12 +21,12 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import numpy as np
 
+from juju._machine import cores
 from juju.build import Progress, Store, build_kernels, default_store, helper_package, package_digest, toolchain
 from juju.build.process import run_program
 from juju.build.progress import report, step
@@ -44,7 +44,6 @@ GRAPH_FAILED = (
     "MAX could not compile juju's launch graph (exit status {status}). The last lines it printed:\n{output}\n"
     "'juju doctor' checks the installation."
 )
-BAD_THREADS = "JUJU_THREADS is {text!r}; it must be a number of threads, such as 4"
 BAD_DISPATCH = "JUJU_DISPATCH is {text!r}; it must be one of auto, serial, crew, graph"
 
 HEADER_BYTES = 4 * 8
@@ -305,17 +304,6 @@ def _load(path: Path) -> Model:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(session))
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(model))
     return model
-
-
-@cache
-def cores() -> int:
-    """How many threads may run at a time: `JUJU_THREADS`, or what the system lets this process use."""
-    text = os.environ.get("JUJU_THREADS")
-    if text:
-        if not (text.isascii() and text.isdecimal() and int(text)):
-            raise ArgumentError(BAD_THREADS.format(text=text))
-        return int(text)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _dispatch() -> Dispatch:
