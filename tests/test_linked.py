@@ -28,6 +28,8 @@ from juju.errors import DeletedArrayError
 from juju.mojo import linked as package_text
 from juju.plan import Buffer, Kernel, Launch, Plan
 
+pytestmark = pytest.mark.slow
+
 RNG = np.random.default_rng(0)
 WEIGHTS = RNG.standard_normal(300).astype(np.float32)
 BIG = RNG.standard_normal(300_001).astype(np.float32)

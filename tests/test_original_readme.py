@@ -126,6 +126,7 @@ def models() -> dict[str, Any]:
     return dict(zip(lowered, juju.compile_all(list(lowered.values())), strict=True))
 
 
+@pytest.mark.slow
 def test_mandelbrot_of_the_readme(models) -> None:
     got = models["readme"]()
     assert got.dtype == jnp.int32
@@ -135,6 +136,7 @@ def test_mandelbrot_of_the_readme(models) -> None:
     np.testing.assert_array_equal(np.asarray(got), printed)
 
 
+@pytest.mark.slow
 def test_mandelbrot_through_jit(models) -> None:
     buffer = jit(compute_mandelbrot)()
     assert isinstance(buffer, Buffer)
@@ -148,6 +150,7 @@ def test_mandelbrot_graph() -> None:
     assert text.count("mo.custom") == text.count('[symbol = "mandelbrot"]') == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SIZES)
 def test_mandelbrot_sizes(models, name) -> None:
     width, height = SIZES[name]
@@ -159,6 +162,7 @@ def test_mandelbrot_sizes(models, name) -> None:
     np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.slow
 def test_mandelbrot_in_float64_with_another_limit(models) -> None:
     with jax.enable_x64(True):
         args = (np.float64(-0.75), np.float64(0.1), np.float64(1e-9), np.float64(1e-9))
@@ -169,6 +173,7 @@ def test_mandelbrot_in_float64_with_another_limit(models) -> None:
             np.testing.assert_array_equal(got, escape_times(x, y, limit) * 2 + 1)
 
 
+@pytest.mark.slow
 def test_mandelbrot_refuses_a_negative_limit(models) -> None:
     with pytest.raises(ValueError, match="mandelbrot: max_iterations must not be negative, but is -1"):
         models["a tail"](-1.5, -1.12, 0.01, 0.015, -1)
@@ -250,6 +255,14 @@ def test_writing_to_a_result_changes_nothing_else() -> None:
     np.testing.assert_array_equal(np.asarray(x), [10, 11, 12, 13, 14])
 
 
+def test_options_that_make_no_sense_for_buffers() -> None:
+    options: dict[str, Any] = {"fallback": "jax"}
+    with pytest.raises(TypeError, match="fallback"):
+        jit(jax_code, **options)
+    with pytest.raises(ValueError, match="there is no engine 'gpu'"):
+        jit(jax_code, engine="gpu")
+
+
 def test_jit_inside_other_transformations_is_inlined() -> None:
     f = jit(jax_code)
     np.testing.assert_allclose(jax.jit(f)(5.0, 10.0), jax.jit(jax_code)(5.0, 10.0))
@@ -303,6 +316,7 @@ def test_transformations_program(capsys) -> None:
     assert lines[1:] == ["[1. 4. 9.]", "[2. 4. 6.]"]
 
 
+@pytest.mark.slow
 def test_custom_primitives_program(capsys) -> None:
     out = run("custom_primitives.py", capsys)
     assert '[symbol = "mandelbrot"]' in out

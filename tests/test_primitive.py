@@ -17,6 +17,8 @@ from support import assert_same
 import juju
 from juju.plan import CustomCall, Launch
 
+pytestmark = pytest.mark.slow
+
 CPU = DeviceRef.CPU()
 AUTHOR = Path(__file__).parent / "kernels" / "author.mojo"
 TWIN = Path(__file__).parent / "kernels" / "twin"

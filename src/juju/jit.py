@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
 
 from juju._fuse import Fused, fuse
+from juju._stages import Compiled, Lowered
+from juju._trace import trace
 
 if TYPE_CHECKING:
-    from juju._stages import Compiled
     from juju.engines.linked import MaxGraph
 
 _Entry = Callable[[Sequence[Any]], Any]
@@ -21,15 +22,24 @@ class JitFunction(Fused[..., Any]):
     """A function whose results are MAX buffers; made by `juju.jit`."""
 
     def _make_entry(self, key: Any, args: Any, kwargs: Any) -> _Entry:
-        call: Any = super()._make_entry(key, args, kwargs)  # Compiled.call_flat
-        entry = self._entries[key] = _returning_buffers(call.__self__)
+        lowered = Lowered(trace(self._f, args, kwargs, name=self._name, **self._options), engine=self._engine)
+        entry = self._entries[key] = _returning_buffers(lowered.compile(progress=self._progress()))
         return entry
 
     def __repr__(self) -> str:
         return f"<juju.jit of {self._name}>"
 
 
-def jit(f: Callable[..., Any] | None = None, coerces_to_jnp: bool = False, **options: Any) -> Any:
+def jit(
+    f: Callable[..., Any] | None = None,
+    coerces_to_jnp: bool = False,
+    *,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Iterable[str] = (),
+    donate_argnums: int | Sequence[int] = (),
+    engine: str = "max",
+    name: str | None = None,
+) -> Any:
     """Compiles a JAX function with MAX. The result is a `max.driver.Buffer`, or a pytree of them.
 
     >>> import jax.numpy as jnp
@@ -43,11 +53,18 @@ def jit(f: Callable[..., Any] | None = None, coerces_to_jnp: bool = False, **opt
     -0.930095
 
     `jax.grad`, `jax.vmap` and other transformations go inside: `jit(grad(f))`. With `coerces_to_jnp=True` results are
-    jax arrays, as of `juju.fuse`, which takes the same `options`: static_argnums, static_argnames, donate_argnums,
-    engine, name. Functions that call a `juju.Primitive` run on the `linked` engine.
+    jax arrays, as of `juju.fuse`; the other arguments are as there. Functions that call a `juju.Primitive` run on the
+    `linked` engine.
 
     Raises as `juju.fuse`.
     """
+    options: dict[str, Any] = {
+        "static_argnums": static_argnums,
+        "static_argnames": static_argnames,
+        "donate_argnums": donate_argnums,
+        "engine": engine,
+        "name": name,
+    }
     if f is None:
         return functools.partial(jit, coerces_to_jnp=coerces_to_jnp, **options)
     return fuse(f, **options) if coerces_to_jnp else JitFunction(f, **options)
@@ -58,7 +75,11 @@ def make_max_graph(f: Callable[..., Any] | None = None, **options: Any) -> Any:
 
     >>> from juju import make_max_graph
     >>> print(make_max_graph(lambda x: x * x)(5))                               # doctest: +ELLIPSIS
-    mo.graph @lambda(%arg0: !mo.tensor<[], si32>) -> !mo.tensor<[], si32> ...
+    mo.graph @"<lambda>"(%arg0: !mo.tensor<[], si32>) -> !mo.tensor<[], si32> ... {
+      %0 = mo.chain.create()
+      %1 = mo.custom [symbol = "lambda_...](%arg0) : (!mo.tensor<[], si32>) -> !mo.tensor<[], si32>
+      mo.output %1 : !mo.tensor<[], si32>
+    }
 
     The graph holds one `mo.custom` for each kernel, and what the rules of every `juju.Primitive` put there. Arguments
     may be `jax.ShapeDtypeStruct`s. `options` are those of `juju.jit`. The kernels are compiled into a Mojo package, as
