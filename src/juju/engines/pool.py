@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-import functools
 import math
 import mmap
 import os
@@ -31,7 +30,7 @@ import numpy as np
 
 from juju._jaxcompat import Device, adopt
 from juju.engines.launchers import launchers
-from juju.errors import ArgumentError
+from juju.errors import ArgumentError, InternalError
 
 BAD_LIMIT = "JUJU_POOL_LIMIT is {text!r}; it must be a number of bytes, such as 0, 500000000, 512M or 4G"
 
@@ -196,6 +195,7 @@ class ResultPool:
         for immortal in (self._returned, self._blocks):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(immortal))
         self._returned_address = ctypes.addressof(self._returned)
+        self._pop_all: Callable[[int], int] = _none_returned
         atexit.register(self._stop.set)
 
     def layout(self, shape: Sequence[int], dtype: Any) -> Layout:
@@ -277,17 +277,18 @@ class ResultPool:
         """Puts blocks whose arrays have died on their shelves."""
         if not self._returned.value:
             return
+        key, lent, now, big = self._pop_all(self._returned_address), self._lent, self._now, False
         found = []
-        key = _pop_all()(self._returned_address)
         while key:
-            block = self._lent.pop(key)
+            block = lent.pop(key)
             key = block.tensor.next
+            block.since = now
             found.append(block)
-        big = False
-        for block in reversed(found):  # the one that was returned last is used first
-            block.since = self._now
-            block.shelf.free.append(block)
-            big = big or block.shelf.big
+        while found:  # the one that was returned last is used first
+            block = found.pop()
+            shelf = block.shelf
+            shelf.free.append(block)
+            big = big or shelf.big
         if big:
             self._bound()
 
@@ -373,6 +374,9 @@ class ResultPool:
         return self._add(shelf, region.address + region.count * shelf.stride, region)
 
     def _add(self, shelf: Shelf, address: int, region: Region) -> Block:
+        if self._pop_all is _none_returned:
+            # Keeps the GIL: it is over at once.
+            self._pop_all = ctypes.PYFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p)(launchers().pop_all)
         block = Block(address, shelf, region, self._returned_address, launchers().push)
         region.count += 1
         shelf.count += 1
@@ -395,6 +399,10 @@ class ResultPool:
         shelves = self._shelves.values()
         recent = (shelf.free and shelf.free[-1].since >= self._now - 1 for shelf in shelves if shelf.waiting() >= BIG)
         return not any(recent) and sum(shelf.lent() for shelf in shelves) < QUIET
+
+
+def _none_returned(head: int) -> int:
+    raise InternalError(f"a tensor was returned to the list at {head:#x}, and none was lent")
 
 
 def shelf_size(nbytes: int) -> int:
@@ -434,13 +442,14 @@ def _reserve(size: int) -> int:
     return address
 
 
-@functools.cache
-def _pop_all() -> Callable[[int], int]:
-    # Keeps the GIL: it is over at once.
-    return ctypes.PYFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p)(launchers().pop_all)
+_creating = threading.Lock()
+_pool: ResultPool | None = None
 
 
-@functools.cache
 def default_pool() -> ResultPool:
     """The pool of this process. Raises `ArgumentError` if `JUJU_POOL_LIMIT` is not a number of bytes."""
-    return ResultPool()
+    global _pool
+    if _pool is None:
+        with _creating:
+            _pool = _pool or ResultPool()
+    return _pool
