@@ -63,7 +63,9 @@ def escape_times[
 
 @extensibility.register("mandelbrot")
 struct Mandelbrot:
-    """`result[row, col]` for c = (min_x + col * scale_x) + i (min_y + row * scale_y); parameters are rank-0 tensors.
+    """`result[row, col]` is for c = (min_x + col * scale_x) + i (min_y + row * scale_y).
+
+    All operands are of rank 0: four floats of one type, and the limit, an integer. The result is of an integer type.
     """
 
     @staticmethod

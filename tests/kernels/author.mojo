@@ -14,11 +14,17 @@ struct Add:
     @staticmethod
     def execute[
         target: StaticString, amount: Int
-    ](result: OutputTensor, x: InputTensor[dtype=result.dtype, rank=result.rank, ...], ctx: DeviceContext) raises:
+    ](
+        result: OutputTensor,
+        x: InputTensor[dtype=result.dtype, rank=result.rank, ...],
+        ctx: DeviceContext,
+    ) raises:
         comptime assert LANES > 0, "juju_kernel is not there"
 
         @always_inline
-        def body[width: Int](index: Coord[...]) {var x} -> SIMD[result.dtype, width]:
+        def body[
+            width: Int
+        ](index: Coord[...]) {var x} -> SIMD[result.dtype, width]:
             return x.load[width](index) + Scalar[result.dtype](amount)
 
         foreach[target=target](body, result, ctx)
@@ -44,7 +50,9 @@ struct Split:
             for row in range(rows):
                 sum += x.unsafe_ptr()[unsafe_offset=row * columns + column]
             total.unsafe_ptr()[unsafe_offset=column] = sum
-            first.unsafe_ptr()[unsafe_offset=column] = x.unsafe_ptr()[unsafe_offset=column]
+            first.unsafe_ptr()[unsafe_offset=column] = x.unsafe_ptr()[
+                unsafe_offset=column
+            ]
 
 
 @extensibility.register("author_positive")
@@ -60,6 +68,10 @@ struct Positive:
         ctx: DeviceContext,
     ) raises:
         if x.unsafe_ptr()[] <= 0:
-            raise Error("author_positive: the first element is ", x.unsafe_ptr()[])
+            raise Error(
+                "author_positive: the first element is ", x.unsafe_ptr()[]
+            )
         for n in range(x.size()):
-            result.unsafe_ptr()[unsafe_offset=n] = x.unsafe_ptr()[unsafe_offset=n]
+            result.unsafe_ptr()[unsafe_offset=n] = x.unsafe_ptr()[
+                unsafe_offset=n
+            ]

@@ -10,5 +10,9 @@ struct Add:
     @staticmethod
     def execute[
         target: StaticString, amount: Int
-    ](result: OutputTensor, x: InputTensor[dtype=result.dtype, rank=result.rank, ...], ctx: DeviceContext) raises:
+    ](
+        result: OutputTensor,
+        x: InputTensor[dtype=result.dtype, rank=result.rank, ...],
+        ctx: DeviceContext,
+    ) raises:
         pass
