@@ -115,9 +115,10 @@ def test_against_the_same_in_jax(compiled, name) -> None:
 
 def test_steps_of_the_plan(compiled) -> None:
     steps = [type(step) for step in compiled["inside"].plan.steps]
-    assert steps.count(CustomCall) == 3
-    assert steps[:4] == [Launch, CustomCall, Launch, CustomCall]
-    assert steps[-1] is Launch
+    # Before, between and after the kernels; two of these do not depend on each other, so their order is open.
+    assert (steps.count(CustomCall), steps.count(Launch)) == (3, 3)
+    assert steps[:2] == [Launch, CustomCall]
+    assert steps[-2:] == [CustomCall, Launch]
     assert [type(step) for step in compiled["alone"].plan.steps] == [CustomCall]
     assert not compiled["inside"].plan.storable
 
