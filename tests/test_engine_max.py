@@ -922,8 +922,9 @@ def test_a_graph_max_refuses_is_an_error(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 FAKE = """\
-import sys, time, pathlib
+import os, sys, time, pathlib
 pathlib.Path({log!r}).open("a").write("x")
+pathlib.Path({log!r} + ".pid").write_text(str(os.getpid()))
 time.sleep({seconds})
 pathlib.Path(sys.argv[2]).write_bytes(b"a graph")
 """
@@ -965,13 +966,17 @@ def test_two_processes_compile_the_graph_once(tmp_path: Path) -> None:
 
 def test_ctrl_c_ends_the_compile_within_a_second(tmp_path: Path) -> None:
     child = start_builder(tmp_path, 300)
-    log = tmp_path / "log"
-    while not log.exists():
+    running = tmp_path / "log.pid"
+    while not running.exists() or not running.read_text():
         time.sleep(0.05)
+    compiler = Path("/proc") / running.read_text()
+    assert compiler.exists()
     start = time.monotonic()
     child.send_signal(signal.SIGINT)
-    _, err = child.communicate(timeout=60)
+    while compiler.exists():
+        time.sleep(0.01)
     assert time.monotonic() - start < 1
+    _, err = child.communicate(timeout=60)
     assert "KeyboardInterrupt" in err
     store = tmp_path / "the store"
     assert [path for path in store.rglob("*") if path.is_file() and path.suffix != ".lock"] == []
@@ -1007,9 +1012,40 @@ def test_builds_started_early_are_waited_for(tmp_path: Path, monkeypatch: pytest
         time.sleep(0.01)
     assert {(event.stage, event.name) for event in events} == {("trampoline", "juju_launch")}
     assert sorted(event.state for event in events) == ["done", "hit", "start"]
-    monkeypatch.setattr(engine, "start_builds", lambda progress, graph: events.append(graph))
     little, much = (make_plan([], [("operand", (n,), "float32")], [0]) for n in (1 << 24, 1 << 28))
+    monkeypatch.setattr(engine, "start_builds", lambda progress, graph: events.append(graph))
     engine.prepare(None)
     engine.prepare(None, [little])
     engine.prepare(None, [little, much])
     assert events[-3:] == [False, False, True]
+
+
+def test_builds_started_early_can_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "log"
+    fake = tmp_path / "fake.py"
+    fake.write_text(FAKE.format(log=str(log), seconds=300))
+    store = Store(tmp_path / "store")
+    monkeypatch.setattr(trampolines, "_GRAPH_SOURCE", fake)
+    monkeypatch.setattr(trampolines, "helper_package", lambda name, **_: tmp_path)
+    monkeypatch.setattr(trampolines, "default_store", lambda: store)
+    monkeypatch.setattr(trampolines, "kernels", lambda: ())
+    trampolines.start_builds()
+    while not log.exists():
+        time.sleep(0.01)
+    trampolines.stop_builds()
+    trampolines._pending["graph"].join(1)
+    assert not trampolines._pending["graph"].is_alive()
+    assert list((tmp_path / "store").rglob("*.mef")) == []
+
+
+def test_large_calls_work_while_the_interpreter_ends() -> None:
+    done = run_python(f"""\
+        import atexit
+        import jax.numpy as jnp
+        import test_engine_max as t
+        t.KERNELS.update({{"axpy": t.make_kernel("axpy")}})
+        t.BUILT.update(zip(t.KERNELS, t.build_kernels(list(t.KERNELS.values()))))
+        f, x = t.axpy({LONG}, t.MUCH / {LONG}), jnp.ones({LONG})
+        atexit.register(lambda: print(float(f([x, x])[0][-1])))
+        """)
+    assert (done.stdout, done.stderr, done.returncode) == ("3.0\n", "", 0)

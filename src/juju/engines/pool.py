@@ -348,8 +348,9 @@ class ResultPool:
             except IndexError:
                 block = self._map(shelf) if shelf.big else self._carve(shelf)
             if self._watcher is None and (shelf.big or sum(s.count * s.size for s in self._shelves.values()) > QUIET):
-                self._watcher = threading.Thread(target=self._watch, name="juju-pool", daemon=True)
-                self._watcher.start()
+                with suppress(RuntimeError):  # the interpreter is ending, and nothing needs trimming any more
+                    self._watcher = threading.Thread(target=self._watch, name="juju-pool", daemon=True)
+                    self._watcher.start()
         return block
 
     def _map(self, shelf: Shelf) -> Block:

@@ -28,6 +28,7 @@ import numpy as np
 
 from juju._machine import cores
 from juju.build import Progress, Store, build_kernels, default_store, helper_package, package_digest, toolchain
+from juju.build.locks import Cancelled
 from juju.build.process import run_program
 from juju.build.progress import report, step
 from juju.engines.launchers import Launchers, kernels, launchers
@@ -148,9 +149,11 @@ class Crew:
                 self._address, helpers
             )
             serve = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(self._functions.serve)
-            for number in range(helpers):
-                # Never comes back to Python, so that it cannot get in the way of the end of the interpreter.
-                threading.Thread(target=serve, args=(self._address,), name=f"juju-crew-{number}", daemon=True).start()
+            with suppress(RuntimeError):  # the interpreter is ending: the calling thread works alone
+                for number in range(helpers):
+                    # Never comes back to Python, so that it cannot get in the way of that end.
+                    name = f"juju-crew-{number}"
+                    threading.Thread(target=serve, args=(self._address,), name=name, daemon=True).start()
 
 
 class Trampoline:
@@ -178,7 +181,11 @@ class Trampoline:
         """
         if self.ready():
             return
-        path = graph_file(progress)
+        try:
+            path = graph_file(progress)
+        except KeyboardInterrupt:
+            stop_builds()  # it may have waited for one of those
+            raise
         with self._opening:
             if self._opener is None:
                 # Not a daemon: the interpreter must not end while MAX is being loaded.
@@ -207,6 +214,7 @@ class Trampoline:
 _lock = threading.RLock()
 _trampoline: Trampoline | None = None
 _pending: dict[str, threading.Thread] = {}
+_cancelled = threading.Event()
 
 
 def trampoline(progress: Progress | None = None) -> Trampoline:
@@ -234,12 +242,18 @@ def start_builds(progress: Progress | None = None, *, graph: bool = True) -> Non
     if any(store.find(kernel.key) is None for kernel in kernels()):
         _start("launchers", lambda: build_kernels(kernels(), progress=progress))
     if graph and _find_graph(store) is None:
-        _start("graph", lambda: graph_file(progress))
+        _cancelled.clear()
+        _start("graph", lambda: graph_file(progress, cancel=_cancelled))
+
+
+def stop_builds() -> None:
+    """Ends the compile of the graph that `start_builds` started."""
+    _cancelled.set()
 
 
 def _start(name: str, build: Callable[[], object]) -> None:
     def run() -> None:
-        with suppress(Exception):  # whoever needs it builds it again, and raises
+        with suppress(Exception, Cancelled):  # whoever needs it builds it again, and raises
             build()
 
     with _lock:
@@ -249,7 +263,9 @@ def _start(name: str, build: Callable[[], object]) -> None:
             _pending[name].start()
 
 
-def graph_file(progress: Progress | None = None, store: Store | None = None) -> Path:
+def graph_file(
+    progress: Progress | None = None, store: Store | None = None, cancel: threading.Event | None = None
+) -> Path:
     """The compiled launch graph, from the store or compiled now, which takes about 15 seconds.
 
     Another process compiles it, so that Ctrl-C ends it at once. Raises `ToolchainError` if MAX refuses it.
@@ -266,7 +282,7 @@ def graph_file(progress: Progress | None = None, store: Store | None = None) -> 
             return found
         with step(progress, "trampoline", _NAME):
             output = work / f"{_NAME}.mef"
-            _compile_graph(package, output)
+            _compile_graph(package, output, cancel)
             return store.add_file("g", key, output.name, output.read_bytes())
 
 
@@ -282,10 +298,10 @@ def _graph_key() -> str:
 _GRAPH_SOURCE = Path(__file__).with_name("_launch_graph.py")
 
 
-def _compile_graph(package: Path, output: Path) -> None:
+def _compile_graph(package: Path, output: Path, cancel: threading.Event | None) -> None:
     # -P: the folder of that program holds a module named max.
     words = [sys.executable, "-P", str(_GRAPH_SOURCE), str(package), str(output)]
-    outcome = run_program(words, output.parent)
+    outcome = run_program(words, output.parent, cancel)
     if not outcome.ok or not output.is_file():
         lines = outcome.output.strip().splitlines()[-_LINES_SHOWN:]
         raise ToolchainError(GRAPH_FAILED.format(status=outcome.returncode, output="\n".join(lines) or "(nothing)"))
