@@ -7,7 +7,9 @@ by the caller. Kernels are expected to run with subnormal numbers flushed to zer
 from .arcus import acos, asin, atan, atan2
 from .bits import total_order_key
 from .convert import convert
+from .error import erf, erf_inv, erfc
 from .exponential import exp, exp2, expm1, logistic
+from .gamma import digamma, lgamma
 from .hyperbolic import acosh, asinh, atanh, cosh, sinh, tanh
 from .integer import (
     clz,

@@ -7,7 +7,7 @@ The argument is split as 2**n m with m from sqrt(1/2) to sqrt(2). f32 uses a pol
 from std.memory import bitcast
 
 from .bits import MANTISSA_BITS, Signed, infinity, quiet_nan, sign_bits, to_bits, to_signed_bits, with_sign, magnitude
-from .coefficients import ATANH_F64, LN2_F32, LN2_F64, LOG2E_F32, LOG2E_F64, LOG_F32
+from .coefficients import ATANH_F64, LN2_F32, LN2_F64, LN2_SHORT_F32, LN2_SHORT_F64, LOG2E_F32, LOG2E_F64, LOG_F32
 from .polynomial import MAGIC, constant, horner, pick, two_sum
 
 comptime SQRT_HALF_BITS[dt: DType] = 0x3F3504F3 if dt == DType.float32 else 0x3FE6A09E667F3BCD
@@ -82,6 +82,20 @@ def log2[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     var t = log1p_tail(r, SIMD[dt, w](0))
     var low = t.fma(constant[LOG2E, 0, dt, w](), r * constant[LOG2E, 1, dt, w]())
     return finish(x, small_integer_to_float[dt, w](k) + r.fma(constant[LOG2E, 0, dt, w](), low))
+
+
+@always_inline
+def log_extended[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> Tuple[SIMD[dt, w], SIMD[dt, w]]:
+    """The logarithm of a normal positive number as a sum of two, to a few more bits than the type has."""
+    comptime LN2 = pick[dt, LN2_SHORT_F32, LN2_SHORT_F64]
+    var k, m = exponent_and_mantissa(x)
+    var n = small_integer_to_float[dt, w](k)
+    var r = m - 1
+    var t = log1p_tail(r, n * constant[LN2, 1, dt, w]())
+    var s = r + t
+    var p = n * constant[LN2, 0, dt, w]()  # exact, and larger than s unless it is 0
+    var high = p + s
+    return (high, ((p - high) + s) + ((r - s) + t))
 
 
 @always_inline

@@ -174,12 +174,18 @@ def sincos[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> Tuple[SIMD[dt, w], SIMD[
 
 
 @always_inline
+def tangent[dt: DType, w: SIMDLength](r: SIMD[dt, w], low: SIMD[dt, w]) -> SIMD[dt, w]:
+    """The tangent of r + low for r up to pi/4."""
+    var z = r * r
+    return r + (r * z).fma(horner[pick[dt, TAN_F32, TAN_F64]](z), low.fma(z, low))
+
+
+@always_inline
 def tan[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     """`lax.tan`, for arguments of any size. At most 1.7 ulp."""
     comptime assert dt == DType.float32 or dt == DType.float64, "tan: f32 or f64"
     var r, low, q = reduce_angle(magnitude(x))
-    var z = r * r
-    var t = r + (r * z).fma(horner[pick[dt, TAN_F32, TAN_F64]](z), low.fma(z, low))
+    var t = tangent(r, low)
     var odd = (q & 1).ne(0)
     var y = odd.select(SIMD[dt, w](-1), t) / odd.select(t, SIMD[dt, w](1))
     return with_sign(y, sign_bits(x))

@@ -10,9 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import jax
+import mpmath
 import numpy as np
 from harness import Entry
 from jax import lax
+from scipy import special
 
 WIDTHS = {"float32": 64, "float64": 32}
 
@@ -99,7 +101,50 @@ def measure(library, function: Function, dtype: str, count: int = 1 << 16) -> tu
     return float(ours[a]), float(x[a]), float(theirs[b]), float(x[b])
 
 
-ONE = np.float64(1)
+def high_precision(scipy_name: str, function: Callable) -> Callable[[np.ndarray], np.ndarray]:
+    """SciPy's function for f64 arrays, mpmath's for long double ones."""
+
+    def reference(x: np.ndarray) -> np.ndarray:
+        if x.dtype == np.float64 and x.size > 100:  # SciPy differs from JAX at some poles, which only few points hold
+            return getattr(special, scipy_name)(x)
+        with mpmath.workdps(40):
+            exact = [function(mpmath.mpf(float(v))) for v in x]
+            high = np.array([float(v) for v in exact])
+            low = [float(v - mpmath.mpf(h)) if np.isfinite(h) else 0.0 for v, h in zip(exact, high, strict=True)]
+        high = np.where(high == 0, np.copysign(high, x), high) if scipy_name in ("erf", "erfinv") else high
+        wide = high.astype(np.longdouble)
+        return np.where(np.array(low) == 0, wide, wide + np.array(low))
+
+    return reference
+
+
+def _inverse_erf(x):
+    """One Newton step from SciPy's value."""
+    if abs(x) >= 1:
+        return x * mpmath.inf if abs(x) == 1 else mpmath.nan
+    y = mpmath.mpf(float(special.erfinv(float(x))))
+    return y - (mpmath.erf(y) - x) * mpmath.sqrt(mpmath.pi) / 2 * mpmath.exp(y * y)
+
+
+def _erfc(x):
+    """mpmath gives up on huge arguments."""
+    return x if mpmath.isnan(x) else mpmath.erfc(max(-1000, min(1000, x)))
+
+
+def _lgamma(x):
+    """log|gamma(x)|, infinite at the poles and at both infinities."""
+    if mpmath.isnan(x):
+        return x
+    pole = mpmath.isinf(x) or (x <= 0 and x == mpmath.floor(x))
+    return mpmath.inf if pole else mpmath.re(mpmath.loggamma(x))
+
+
+def _digamma(x):
+    """NaN at the poles and at -inf."""
+    if mpmath.isinf(x):
+        return x if x > 0 else mpmath.nan
+    return mpmath.nan if x <= 0 and x == mpmath.floor(x) else mpmath.digamma(x)
+
 
 ELEMENTARY = [
     Function(
@@ -140,4 +185,41 @@ TRIGONOMETRIC = [
     Function("asin", lax.asin, np.arcsin, (1.3, 1.3), (0, 1), near=(0.5, 1.0, 0.7)),
     Function("acos", lax.acos, np.arccos, (1.3, 1.3), (0, 1), near=(0.5, -0.5, 1.0, -1.0, 0.7)),
     Function("atan", lax.atan, np.arctan, (1.5, 1.5), near=(1.0, 0.5, 2.0)),
+]
+
+SPECIAL = [
+    Function("erf", lax.erf, high_precision("erf", mpmath.erf), (1.5, 1.5), (0, 10), near=(0.9, -0.9, 1.5, 3.9, 5.9)),
+    Function(
+        "erfc",
+        lax.erfc,
+        high_precision("erfc", _erfc),
+        (2.2, 2.2),
+        (0, 28),
+        near=(0.6, -0.6, 1.0, 3.0, 9.19, 26.54),
+    ),
+    Function(
+        "erf_inv",
+        lax.erf_inv,
+        high_precision("erfinv", _inverse_erf),
+        (3, 3),
+        (0, 1),
+        near=(0.9966, 0.99903, 1.0, -1.0, 0.5),
+    ),
+    Function(
+        "lgamma",
+        lax.lgamma,
+        high_precision("gammaln", _lgamma),
+        (2.2, 2.2),
+        (0, 1e35),
+        signed=False,
+        near=(0.5, 1.0, 1.5, 2.0, 2.5, 3.5, 4.5),
+    ),
+    Function(
+        "digamma",
+        lax.digamma,
+        high_precision("psi", _digamma),
+        (3, 3),
+        signed=False,
+        near=(1.0, 1.4616321449683622, 2.0, 3.0),
+    ),
 ]

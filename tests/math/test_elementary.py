@@ -1,15 +1,15 @@
-"""Elementary functions: accuracy in ulp, special values, subnormals, agreement of the vector body with the tail."""
+"""Functions of one argument: accuracy, special values, subnormals."""
 
 from __future__ import annotations
 
 import jax
 import numpy as np
 import pytest
-from accuracy import ELEMENTARY, TRIGONOMETRIC, Function, measure, reference, ulp_error
+from accuracy import ELEMENTARY, SPECIAL, TRIGONOMETRIC, Function, measure, reference, ulp_error
 from harness import Library
 from values import FLOATS, flushed
 
-CASES = [(function, dtype) for function in ELEMENTARY + TRIGONOMETRIC for dtype in FLOATS]
+CASES = [(function, dtype) for function in ELEMENTARY + TRIGONOMETRIC + SPECIAL for dtype in FLOATS]
 IDS = [f"{function.name}-{dtype}" for function, dtype in CASES]
 
 
@@ -20,14 +20,15 @@ def library() -> Library:
 
 @pytest.mark.parametrize(("function", "dtype"), CASES, ids=IDS)
 def test_accuracy(library, function: Function, dtype: str):
-    ours, at, _, _ = measure(library, function, dtype)
+    slow = function in SPECIAL and dtype == "float64"  # mpmath, point by point
+    ours, at, _, _ = measure(library, function, dtype, 1 << (12 if slow else 16))
     limit = function.limits[FLOATS.index(dtype)]
     assert ours <= limit, f"{ours:.3f} ulp at {at!r}"
 
 
 @pytest.mark.parametrize(("function", "dtype"), CASES, ids=IDS)
 def test_not_worse_than_jax(library, function: Function, dtype: str):
-    ours, at, theirs, _ = measure(library, function, dtype, 1 << 14)
+    ours, at, theirs, _ = measure(library, function, dtype, 1 << 11)
     assert ours <= theirs + 1, f"{ours:.3f} ulp at {at!r}, jax.jit {theirs:.3f}"
 
 
@@ -40,14 +41,18 @@ def test_special_values(library, function: Function, dtype: str):
     got = library(f"{function.name}_{dtype}", x)
     exact = reference(function, x)
     limit = function.limits[FLOATS.index(dtype)]
-    assert (ulp_error(got, exact) <= limit).all(), [*zip(x, got, exact, strict=True)]
+    error = ulp_error(got, exact)
+    bad = error > limit
+    assert not bad.any(), [*zip(x[bad], got[bad], exact[bad], error[bad], strict=True)]
     with jax.enable_x64(True):
         theirs = np.asarray(jax.jit(function.jax)(x[:9]))
     for inputs, ours, other in zip(x[:9], got[:9], theirs, strict=True):
         assert np.isnan(ours) == np.isnan(other), (inputs, ours, other)
         assert np.isinf(ours) == np.isinf(other), (inputs, ours, other)
     zero = exact == 0
-    assert (np.signbit(got[zero]) == np.signbit(exact[zero])).all(), [*zip(x, got, exact, strict=True)]
+    assert (np.signbit(got[zero]) == np.signbit(exact[zero])).all(), [
+        *zip(x[zero], got[zero], exact[zero], strict=True)
+    ]
 
 
 @pytest.mark.parametrize(("function", "dtype"), CASES, ids=IDS)

@@ -1,0 +1,97 @@
+"""The error function family: erf, erfc, erf_inv."""
+
+from .bits import infinity, magnitude, quiet_nan, sign_bits, with_sign
+from .coefficients import EXP2_NEAREST_F32, EXP2_NEAREST_F64, EXP_F32, EXP_F64, LN2_F32, LN2_F64, LOG2E_F32, LOG2E_F64
+from .logarithm import log_of_sum
+from .polynomial import MAGIC, constant, horner, pick, power_of_two, two_sum
+from .root import sqrt
+from .special_coefficients import (
+    ERFCX_F32,
+    ERFCX_F64,
+    ERF_F32,
+    ERF_F64,
+    ERF_INV_FAR_TAIL_F64,
+    ERF_INV_MIDDLE_F32,
+    ERF_INV_MIDDLE_F64,
+    ERF_INV_TAIL_F32,
+    ERF_INV_TAIL_F64,
+    LOG2_ERFC_F32,
+    LOG2_ERFC_F64,
+)
+
+
+@always_inline
+def erf[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
+    """`lax.erf`: a polynomial up to 0.9, then 1 - 2**p(|x|). At most 1.3 ulp."""
+    comptime assert dt == DType.float32 or dt == DType.float64, "erf: f32 or f64"
+    comptime most = Scalar[dt](3.95) if dt == DType.float32 else Scalar[dt](5.95)
+    var a = magnitude(x)
+    var small = x.fma(horner[pick[dt, ERF_F32, ERF_F64]](x * x), x)
+    var v = horner[pick[dt, LOG2_ERFC_F32, LOG2_ERFC_F64]](a.gt(most).select(SIMD[dt, w](most), a))
+    var n = v + MAGIC[dt] - MAGIC[dt]
+    var r = v - n
+    var s = power_of_two(n)
+    var u = s.fma(r * horner[pick[dt, EXP2_NEAREST_F32, EXP2_NEAREST_F64]](r), s)
+    return with_sign(a.lt(0.9).select(magnitude(small), 1 - u), sign_bits(x))
+
+
+@always_inline
+def erfc[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
+    """`lax.erfc`: 1 - erf(x) up to 0.6, then exp(-x**2) times a polynomial. At most 2 ulp."""
+    comptime assert dt == DType.float32 or dt == DType.float64, "erfc: f32 or f64"
+    var a = magnitude(x)
+    var small = 1 - x.fma(horner[pick[dt, ERF_F32, ERF_F64]](x * x), x)
+    var far = _erfc_beyond(a)
+    far = x.lt(0).select(2 - far, far)
+    return a.lt(0.6).select(small, far)
+
+
+@always_inline
+def _erfc_beyond[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
+    """erfc for arguments of 0.6 and more."""
+    comptime one = SIMD[dt, w](1)
+    comptime most = Scalar[dt](9.39) if dt == DType.float32 else Scalar[dt](26.63)  # there the result is 0
+    comptime centre = SIMD[dt, w](1.5) if dt == DType.float32 else SIMD[dt, w](2)
+    comptime LN2 = pick[dt, LN2_F32, LN2_F64]
+    var a = x.gt(most).select(SIMD[dt, w](most), x)
+    # 1 / d = inverse (1 + e); q = (a - centre) / d
+    var d, d_low = two_sum(a, centre)
+    var inverse = one / d
+    var e = (-inverse).fma(d_low, (-inverse).fma(d, one))
+    var c = inverse * (-2 * centre)
+    var q = c.fma(e, inverse.fma(-2 * centre, one))
+    var p = horner[pick[dt, ERFCX_F32, ERFCX_F64]](q)
+    var m = p * inverse
+    m = (-m).fma(d_low, (-m).fma(d, p)).fma(inverse, m)
+    # exp(-a**2) with the rounding error of a**2
+    var y = -(a * a)
+    var y_low = a.fma(a, y)
+    var n = y.fma(constant[pick[dt, LOG2E_F32, LOG2E_F64], 0, dt, w](), SIMD[dt, w](MAGIC[dt])) - MAGIC[dt]
+    var r = (-n).fma(constant[LN2, 0, dt, w](), y)
+    r = (-n).fma(constant[LN2, 1, dt, w](), r) - y_low
+    var g = (r * r).fma(horner[pick[dt, EXP_F32, EXP_F64]](r), r)
+    return g.fma(m, m) * power_of_two(n)
+
+
+@always_inline
+def erf_inv[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
+    """`lax.erf_inv`, as x times a function of -log(1 - x**2); infinite at 1, NaN beyond. At most 2.5 ulp."""
+    comptime assert dt == DType.float32 or dt == DType.float64, "erf_inv: f32 or f64"
+    var a = magnitude(x)
+    var z = x * x
+    var z_low = x.fma(x, -z)
+    var u, u_low = two_sum(SIMD[dt, w](1), -z)
+    var v = -log_of_sum(u, u_low - z_low, SIMD[dt, w](0))
+    var f: SIMD[dt, w]
+    comptime if dt == DType.float32:
+        var tail = horner[ERF_INV_TAIL_F32](sqrt(v) - 3)
+        f = v.lt(5).select(horner[ERF_INV_MIDDLE_F32](v - 2.5), tail)
+    else:
+        f = horner[ERF_INV_MIDDLE_F64](v - 3.125)
+        var outside = v.gt(6.25)
+        if outside.reduce_or():
+            var s = sqrt(v)
+            var tail = s.gt(4).select(horner[ERF_INV_FAR_TAIL_F64](s - 5), horner[ERF_INV_TAIL_F64](s - 3.25))
+            f = outside.select(tail, f)
+    var limit = a.eq(1).select(infinity[dt, w](), quiet_nan[dt, w]())
+    return a.lt(1).select(x * f, with_sign(limit, sign_bits(x)))
