@@ -37,7 +37,6 @@ from .semantic import (
     minimum,
     negate,
     nextafter,
-    not_equal,
     reduce_precision,
     round_half_away,
     round_half_even,

@@ -54,12 +54,6 @@ def clamp[dt: DType, w: SIMDLength](lo: SIMD[dt, w], x: SIMD[dt, w], hi: SIMD[dt
 
 
 @always_inline
-def not_equal[dt: DType, w: SIMDLength](x: SIMD[dt, w], y: SIMD[dt, w]) -> SIMD[DType.bool, w]:
-    """`lax.ne`: True if either is NaN, where `x.ne(y)` of Mojo 1.2 is False."""
-    return ~x.eq(y)
-
-
-@always_inline
 def sign[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     """`lax.sign`: -1, 0 or 1; NaN and signed zeros come back as they are."""
     comptime if dt.is_floating_point():

@@ -7,20 +7,14 @@ while an entry runs, as they are in MAX's worker threads.
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import os
-import subprocess
-import sysconfig
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "kernels" / "juju_math"
+from juju.build import build_kernels, kernel_key
+from juju.plan import Kernel
 
 DTYPES: dict[str, np.dtype] = {
     name: np.dtype(getattr(ml_dtypes, name) if name == "bfloat16" else name)
@@ -109,7 +103,11 @@ class Library:
     def __init__(self, name: str, entries: Sequence[Entry]):
         self.entries = {entry.name: entry for entry in entries}
         assert len(self.entries) == len(entries), "two entries of one name"
-        self.library = ctypes.CDLL(str(_build(name, PRELUDE + "".join(entry.text() for entry in entries))))
+        text = PRELUDE + "".join(entry.text() for entry in entries)
+        imports = ("juju_math",)
+        symbol = f"t_{entries[0].name}"  # the kernel's own symbol is one of many here
+        kernel = Kernel(f"math tests: {name}", symbol, kernel_key(text, imports), text, imports)
+        self.library = ctypes.CDLL(str(build_kernels([kernel])[0].path))
 
     def __call__(self, name: str, *arrays: np.ndarray) -> np.ndarray | tuple[np.ndarray, ...]:
         """The results of entry `name`; checks that the vector body and the width-1 tail agree bit for bit."""
@@ -163,36 +161,3 @@ def check_equal(name: str, got: np.ndarray, want: np.ndarray, *inputs: np.ndarra
             f"({', '.join(repr(np.asarray(a)[k]) for a in inputs)}) -> {got[k]!r}, not {want[k]!r}" for k in bad[:8]
         ]
         raise AssertionError(f"{name}: {bad.size} of {got.size} lanes differ: " + "; ".join(shown))
-
-
-def _build(name: str, text: str) -> Path:
-    digest = hashlib.sha256(text.encode())
-    for file in sorted(PACKAGE.glob("*.mojo")):
-        digest.update(file.read_bytes())
-    folder = ROOT / "build" / "math-tests"
-    folder.mkdir(parents=True, exist_ok=True)
-    target = folder / f"{name}-{digest.hexdigest()[:16]}.so"
-    if not target.exists():
-        for old in folder.glob(f"{name}-*"):
-            old.unlink()
-        source = target.with_suffix(".mojo")
-        source.write_text(text)
-        mojo = Path(sysconfig.get_path("scripts")) / "mojo"
-        with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            out = Path(scratch) / "out.so"
-            command = [
-                str(mojo),
-                "build",
-                "--emit",
-                "shared-lib",
-                "-I",
-                str(PACKAGE.parent),
-                str(source),
-                "-o",
-                str(out),
-            ]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise RuntimeError(done.stderr)
-            os.replace(out, target)
-    return target

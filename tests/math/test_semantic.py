@@ -32,7 +32,6 @@ BINARY = {
     "shift_right_arithmetic": (lax.shift_right_arithmetic, INTEGERS),
     "nextafter": (lax.nextafter, HALVES + FLOATS),
     "mulhi": (lax.mulhi, INTEGERS),
-    "not_equal": (lax.ne, ALL),
 }
 PRECISIONS = ((8, 7), (5, 10), (5, 2), (4, 3), (8, 23), (11, 52), (8, 10), (2, 1), (11, 20), (1, 0))
 INTEGER_POWERS = (-7, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 15, 31)
@@ -50,9 +49,7 @@ def library() -> Library:
             out = "bool" if name == "is_finite" else dt
             entries.append(Entry(f"{name}_{dt}", f"{name}(x0)", (dt,), (out,), widths(dt)))
     for name, (_, dtypes) in BINARY.items():
-        for dt in dtypes:
-            out = "bool" if name == "not_equal" else dt
-            entries.append(Entry(f"{name}_{dt}", f"{name}(x0, x1)", (dt, dt), (out,), widths(dt)))
+        entries += [Entry(f"{name}_{dt}", f"{name}(x0, x1)", (dt, dt), (dt,), widths(dt)) for dt in dtypes]
     for dt in ALL:
         entries.append(Entry(f"clamp_{dt}", "clamp(x0, x1, x2)", (dt, dt, dt), (dt,), widths(dt)))
     for dt in FLOATS:
