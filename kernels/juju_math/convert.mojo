@@ -1,8 +1,9 @@
 """`convert`: `lax.convert_element_type` between every pair of dtypes."""
 
+from std.sys import bit_width_of
 from std.sys.intrinsics import llvm_intrinsic
 
-from .bits import magnitude, to_bits
+from .bits import MANTISSA_BITS, magnitude, to_bits
 
 
 @always_inline
@@ -31,9 +32,25 @@ def convert[to: DType, dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[to, w]:
             x.cast[DType.float32]()
         ).cast[to]()
     elif dt.is_floating_point() and to.is_integral():
-        comptime if to.is_signed():
-            return llvm_intrinsic["llvm.fptosi.sat", SIMD[to, w], has_side_effect=False](x)
-        else:
-            return llvm_intrinsic["llvm.fptoui.sat", SIMD[to, w], has_side_effect=False](x)
+        return _saturate[to](x)
     else:
         return x.cast[to]()
+
+
+@always_inline
+def _saturate[to: DType, dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[to, w]:
+    """Float to integer. LLVM's own saturating conversion falls apart into scalars on vectors."""
+    comptime bits = bit_width_of[to]() - (1 if to.is_signed() else 0)
+    comptime mantissa = MANTISSA_BITS[dt] + 1
+    comptime beyond = Scalar[dt](2) ** bits
+    comptime most = beyond - 1 if bits <= mantissa else beyond * (1 - 1 / Scalar[dt](1 << mantissa))
+    comptime least = -beyond if to.is_signed() else Scalar[dt](0)
+    var y = x.eq(x).select(x, SIMD[dt, w](0))
+    y = y.gt(most).select(SIMD[dt, w](most), y)
+    y = y.lt(least).select(SIMD[dt, w](least), y)
+    comptime if bits > mantissa:
+        return x.ge(beyond).select(SIMD[to, w](Scalar[to].MAX), y.cast[to]())
+    elif bits < 32:
+        return y.cast[DType.int32]().cast[to]()
+    else:
+        return y.cast[DType.int64]().cast[to]()
