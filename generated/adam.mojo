@@ -8,7 +8,8 @@ from juju_math import pow, sqrt
 @export
 def adam(args: Args, lo: Int, hi: Int) abi("C") -> Int:
     @always_inline
-    def nest_0(args: Args, n: Int, at: Int, lo: Int, hi: Int, large: Bool) {} -> Int:
+    def nest_0(args: Args, sizes: Args, at: Int, lo: Int, hi: Int, large: Bool) {} -> Int:
+        var n = size(sizes, 0)
         var in_m_b = array[DType.float32](args, 0)
         var in_grads_b = array[DType.float32](args, 1)
         var in_v_b = array[DType.float32](args, 2)
@@ -58,6 +59,6 @@ def adam(args: Args, lo: Int, hi: Int) abi("C") -> Int:
 
     var at = 0
     var large = size(args, 18) != 0
-    at = nest_0(args.unsafe_offset(0), size(args, 16), at, lo, hi, large)
-    _ = nest_0(args.unsafe_offset(8), size(args, 17), at, lo, hi, large)
+    at = nest_0(args.unsafe_offset(0), args.unsafe_offset(16), at, lo, hi, large)
+    _ = nest_0(args.unsafe_offset(8), args.unsafe_offset(17), at, lo, hi, large)
     return 0

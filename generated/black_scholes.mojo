@@ -7,6 +7,7 @@ from juju_math import absolute, erf, erfc, exp, integer_pow, log, negate, sqrt
 
 @export
 def black_scholes(args: Args, lo: Int, hi: Int) abi("C") -> Int:
+    var n = size(args, 6)
     var in_spot = array[DType.float32](args, 0)
     var in_strike = array[DType.float32](args, 1)
     var in_rate = array[DType.float32](args, 2)
@@ -73,5 +74,5 @@ def black_scholes(args: Args, lo: Int, hi: Int) abi("C") -> Int:
         var v_44 = v_25 - v_43
         store[tail](out_sub, i, v_44, stop)
 
-    sweep[2 * LANES](body, lo, min(hi, size(args, 6)))
+    sweep[2 * LANES](body, lo, min(hi, n))
     return 0

@@ -7,6 +7,7 @@ from juju_math import absolute, erf, erfc, exp, integer_pow, log, negate, sqrt
 
 @export
 def black_scholes_greeks(args: Args, lo: Int, hi: Int) abi("C") -> Int:
+    var n = size(args, 7)
     var in_spot = array[DType.float32](args, 0)
     var in_strike = array[DType.float32](args, 1)
     var in_rate = array[DType.float32](args, 2)
@@ -155,5 +156,5 @@ def black_scholes_greeks(args: Args, lo: Int, hi: Int) abi("C") -> Int:
         store[tail](out_add_any, i, v_119, stop)
         store[tail](out_add_any_2, i, v_122, stop)
 
-    sweep[LANES](body, lo, min(hi, size(args, 7)))
+    sweep[LANES](body, lo, min(hi, n))
     return 0

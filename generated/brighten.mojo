@@ -7,6 +7,7 @@ from juju_math import convert, maximum, minimum
 
 @export
 def brighten(args: Args, lo: Int, hi: Int) abi("C") -> Int:
+    var n = size(args, 3)
     var in_image = array[DType.uint8](args, 0)
     var in_gain = array[DType.float32](args, 1)
     var out_convert_element_type = array[DType.uint8](args, 2)
@@ -27,5 +28,5 @@ def brighten(args: Args, lo: Int, hi: Int) abi("C") -> Int:
         store[tail, stream](out_convert_element_type, i, v_6, stop)
 
     var around = size(args, 4) != 0 and aligned(out_convert_element_type)
-    sweep_stream[4 * LANES](body, lo, min(hi, size(args, 3)), around)
+    sweep_stream[4 * LANES](body, lo, min(hi, n), around)
     return 0

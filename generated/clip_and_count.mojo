@@ -7,6 +7,7 @@ from juju_math import absolute, maximum, minimum, negate
 
 @export
 def clip_and_count(args: Args, lo: Int, hi: Int) abi("C") -> Int:
+    var n = size(args, 5)
     var in_limit = array[DType.float32](args, 0)
     var in_x = array[DType.float32](args, 1)
     var out_min = array[DType.float32](args, 2)
@@ -32,5 +33,5 @@ def clip_and_count(args: Args, lo: Int, hi: Int) abi("C") -> Int:
         store[tail, stream](out_select_n, i, v_7, stop)
 
     var around = size(args, 6) != 0 and aligned(out_min) and aligned(out_ne) and aligned(out_select_n)
-    sweep_stream[4 * LANES](body, lo, min(hi, size(args, 5)), around)
+    sweep_stream[4 * LANES](body, lo, min(hi, n), around)
     return 0

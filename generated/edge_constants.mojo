@@ -6,6 +6,7 @@ from juju_kernel import Args, LANES, aligned, array, load, size, store, sweep_st
 
 @export
 def edge_constants(args: Args, lo: Int, hi: Int) abi("C") -> Int:
+    var n = size(args, 5)
     var in_x = array[DType.float32](args, 0)
     var out_select_n = array[DType.float32](args, 1)
     var out_add = array[DType.float32](args, 2)
@@ -35,5 +36,5 @@ def edge_constants(args: Args, lo: Int, hi: Int) abi("C") -> Int:
         and aligned(out_select_n_2)
         and aligned(out_mul)
     )
-    sweep_stream[4 * LANES](body, lo, min(hi, size(args, 5)), around)
+    sweep_stream[4 * LANES](body, lo, min(hi, n), around)
     return 0

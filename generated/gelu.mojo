@@ -7,6 +7,7 @@ from juju_math import integer_pow, tanh
 
 @export
 def gelu(args: Args, lo: Int, hi: Int) abi("C") -> Int:
+    var n = size(args, 2)
     var in_x = array[DType.float32](args, 0)
     var out_mul = array[DType.float32](args, 1)
 
@@ -26,5 +27,5 @@ def gelu(args: Args, lo: Int, hi: Int) abi("C") -> Int:
         store[tail, stream](out_mul, i, v_8, stop)
 
     var around = size(args, 3) != 0 and aligned(out_mul)
-    sweep_stream[4 * LANES](body, lo, min(hi, size(args, 2)), around)
+    sweep_stream[4 * LANES](body, lo, min(hi, n), around)
     return 0

@@ -7,6 +7,7 @@ from juju_math import atan2, cos, integer_pow, sin, sqrt
 
 @export
 def haversine(args: Args, lo: Int, hi: Int) abi("C") -> Int:
+    var n = size(args, 5)
     var in_lat2 = array[DType.float32](args, 0)
     var in_lat1 = array[DType.float32](args, 1)
     var in_lon2 = array[DType.float32](args, 2)
@@ -43,5 +44,5 @@ def haversine(args: Args, lo: Int, hi: Int) abi("C") -> Int:
         var v_18 = F32(12742.0) * v_17
         store[tail](out_mul, i, v_18, stop)
 
-    sweep[2 * LANES](body, lo, min(hi, size(args, 5)))
+    sweep[2 * LANES](body, lo, min(hi, n))
     return 0

@@ -7,6 +7,7 @@ from juju_math import convert, int_div, int_rem, minimum, shift_left, shift_righ
 
 @export
 def integer_mix(args: Args, lo: Int, hi: Int) abi("C") -> Int:
+    var n = size(args, 6)
     var in_i = array[DType.int32](args, 0)
     var in_j = array[DType.int32](args, 1)
     var out_select_n = array[DType.int32](args, 2)
@@ -49,5 +50,5 @@ def integer_mix(args: Args, lo: Int, hi: Int) abi("C") -> Int:
         store[tail](out_xor, i, v_22, stop)
         store[tail](out_convert_element_type, i, v_24, stop)
 
-    sweep[2 * LANES](body, lo, min(hi, size(args, 6)))
+    sweep[2 * LANES](body, lo, min(hi, n))
     return 0

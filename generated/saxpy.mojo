@@ -6,6 +6,7 @@ from juju_kernel import Args, LANES, aligned, array, load, size, splat, store, s
 
 @export
 def saxpy(args: Args, lo: Int, hi: Int) abi("C") -> Int:
+    var n = size(args, 4)
     var in_a = array[DType.float32](args, 0)
     var in_x = array[DType.float32](args, 1)
     var in_y = array[DType.float32](args, 2)
@@ -22,5 +23,5 @@ def saxpy(args: Args, lo: Int, hi: Int) abi("C") -> Int:
         store[tail, stream](out_add, i, v_2, stop)
 
     var around = size(args, 5) != 0 and aligned(out_add)
-    sweep_stream[4 * LANES](body, lo, min(hi, size(args, 4)), around)
+    sweep_stream[4 * LANES](body, lo, min(hi, n), around)
     return 0

@@ -7,6 +7,7 @@ from juju_math import logistic
 
 @export
 def silu_bfloat16(args: Args, lo: Int, hi: Int) abi("C") -> Int:
+    var n = size(args, 2)
     var in_x = array[DType.bfloat16](args, 0)
     var out_mul = array[DType.bfloat16](args, 1)
 
@@ -19,5 +20,5 @@ def silu_bfloat16(args: Args, lo: Int, hi: Int) abi("C") -> Int:
         store[tail, stream](out_mul, i, narrow[DType.bfloat16](v_2), stop)
 
     var around = size(args, 3) != 0 and aligned(out_mul)
-    sweep_stream[4 * LANES](body, lo, min(hi, size(args, 2)), around)
+    sweep_stream[4 * LANES](body, lo, min(hi, n), around)
     return 0

@@ -34,8 +34,8 @@ class TestUnsupportedPrimitive:
         assert "juju primitives" in text
 
     def test_shape_that_a_known_primitive_cannot_do_yet(self) -> None:
-        with pytest.raises(juju.UnsupportedPrimitive, match=r"juju broadcasts only scalars so far"):
-            juju.fuse(lambda x, y: x + y)(jnp.ones((3, 1)), jnp.ones((1, 4)))
+        with pytest.raises(juju.UnsupportedPrimitive, match=r"transpose of \(3, 2\) by \(1, 0\) moves memory"):
+            juju.fuse(lambda x: x.T + 1)(jnp.ones((3, 2)))
 
     def test_complex_inside(self) -> None:
         with pytest.raises(juju.UnsupportedPrimitive, match="complex64, which juju does not compile"):

@@ -162,9 +162,10 @@ class _PlanBuilder:
             buffers += [self._lookup(outer[v]) for v in nest.ins]
             writes += range(len(buffers), len(buffers) + len(nest.outs))
             buffers += [self._lookup(outer[r]) for r in nest.outs]
-        sizes = [nest.space[0] if nest.space else 1 for nest in nests]
-        extent = max(1, sizes[0] if len(sizes) == 1 else sum(-(-n // 64) * 64 for n in sizes))
-        loops = [n if nest.space else 0 for n, nest in zip(sizes, nests, strict=True)]
+        sizes = [n for nest in nests for n in (nest.space or (1,))]
+        totals = [math.prod(nest.space) for nest in nests]
+        extent = max(1, totals[0] if len(totals) == 1 else sum(-(-n // 64) * 64 for n in totals))
+        loops = [n if nest.space else 0 for n, nest in zip(totals, nests, strict=True)]
         moved = sum(n * b for n, b in zip(loops, rendered.bytes, strict=True))
         if rendered.streams:
             sizes.append(int(moved >= stream_bytes()))

@@ -5,21 +5,24 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from juju.dialect._xdsl import location_of
 from juju.dialect.ops import ConstOp, NestOp, ScalarOp, YieldOp, param_values
 from juju.dialect.types import DTYPES, element_of, is_half, item_size, kind_of
 from juju.errors import InternalError
 from juju.mojo import spelling
-from juju.plan import SourceLine
 
 HELPERS = frozenset(
     "Args LANES LINE aligned array load narrow padded round_to size splat store sweep sweep_stream "
-    "args lo hi i n stop start at w tail stream large around body".split()
-)
+    "args sizes lo hi i n stop start at w tail stream large around body point end row first last".split()
+) | {f"{letter}{k}" for letter in "nd" for k in range(16)}
 """Names of the frame around a body."""
 
+
+UNIFORM, ROW, POINT = range(3)
+"""How often a value is computed."""
 
 STREAM_WORK = 40
 """Bodies of more operations than this are bound by the cores, not by memory."""
@@ -39,13 +42,15 @@ class NestText:
 
     pointers: list[Line] = field(default_factory=list)
     prologue: list[Line] = field(default_factory=list)
+    rows: list[Line] = field(default_factory=list)
+    """What a nest of rank 2 and more does once for each row: places of rows, and values that do not change in one."""
     uniform_stores: list[Line] = field(default_factory=list)
     aliases: list[Line] = field(default_factory=list)
     body: list[Line] = field(default_factory=list)
     functions: set[str] = field(default_factory=set)
     helpers: set[str] = field(default_factory=set)
     buffers: int = 0
-    has_loop: bool = False
+    rank: int = 0
     width: str = "LANES"
     streams: list[str] = field(default_factory=list)
     """The results' pointers, if memory bounds the nest: large ones are then stored around the cache."""
@@ -55,7 +60,7 @@ class NestText:
     title: str = ""
 
     def canonical(self) -> str:
-        parts = (self.pointers, self.prologue, self.uniform_stores, self.aliases, self.body)
+        parts = (self.pointers, self.prologue, self.uniform_stores, self.rows, self.aliases, self.body)
         return "\n".join(line.text for part in parts for line in (*part, Line("--"))) + self.width
 
 
@@ -66,8 +71,9 @@ class BodyWriter:
         self.nest = nest
         self.readable = readable
         self.taken = set(HELPERS) | set(functions) | set(spelling.ALIASES.values())
-        self.uniform = nest.uniform_values()
-        self.text = NestText(has_loop=bool(nest.space))
+        self.rank = len(nest.space)
+        self.levels = _levels(nest)
+        self.text = NestText(rank=self.rank)
         self.names: dict[SSAValue, str] = {}
         self.used_aliases: dict[str, str] = {}
         self.inline: dict[SSAValue, ConstOp] = {}
@@ -82,8 +88,10 @@ class BodyWriter:
         outs = [self._pointer(first_out + n, value, f"out_{n}", None) for n, value in enumerate(self.nest.outs)]
         self.text.buffers = first_out + len(outs)
         self._measure(outs)
-        for pointer, arg in zip(pointers, block.args, strict=True):
-            self._load(pointer, arg)
+        if self.rank > 1:
+            self._outer_loops()
+        for pointer, arg, amap in zip(pointers, block.args, self.nest.in_maps(), strict=True):
+            self._load(pointer, arg, amap)
         for op in block.ops:
             if isinstance(op, ConstOp):
                 self.inline[op.result] = op
@@ -96,10 +104,6 @@ class BodyWriter:
         return self.text
 
     # Pieces ---------------------------------------------------------------------------------------------------------
-
-    def _at_top(self, value: SSAValue) -> bool:
-        """True if a value is computed once, before the loop."""
-        return not self.nest.space or value in self.uniform
 
     def _pointer(self, n: int, value: SSAValue, canonical: str, arg: SSAValue | None) -> str:
         hint = arg.name_hint if arg is not None else value.name_hint
@@ -116,9 +120,40 @@ class BodyWriter:
         self.names[value] = name
         return name
 
-    def _load(self, pointer: str, arg: SSAValue) -> None:
-        top = self._at_top(arg)
-        text = f"load[1]({pointer}, 0, 1)" if top else f"load[w, tail]({pointer}, i, stop)"
+    def _outer_loops(self) -> None:
+        """The indices of the outer loops, from the number of the row, where an array is not read by all of them."""
+        for k in range(self.rank - 1 if self.rank > 2 else 0):
+            inner = " * ".join(f"n{j}" for j in range(k + 1, self.rank - 1))
+            text = "row" if not inner else f"row // ({inner})" if "*" in inner else f"row // {inner}"
+            self.text.rows.append(Line(f"var d{k} = {text}" if k == 0 else f"var d{k} = {text} % n{k}"))
+
+    def _row_offset(self, amap: AffineMap) -> str:
+        """Where a row of an array begins, in elements, by the loops it is read by."""
+        used = [expr.position for expr in amap.results if isinstance(expr, AffineDimExpr)]
+        if used[: self.rank - 1] == list(range(self.rank - 1)):
+            return f"row * n{self.rank - 1}" if len(used) == self.rank else "row"
+        terms = []
+        for place, d in enumerate(used):
+            if d < self.rank - 1:
+                terms.append(" * ".join([f"d{d}", *(f"n{k}" for k in used[place + 1 :])]))
+        return " + ".join(terms)
+
+    def _row_pointer(self, pointer: str, amap: AffineMap) -> str:
+        offset = self._row_offset(amap)
+        if self.rank < 2 or not offset:
+            return pointer
+        name = spelling.variable(f"row_{pointer}", self.taken)
+        self.text.rows.append(Line(f"var {name} = {pointer}.unsafe_offset({offset})"))
+        return name
+
+    def _load(self, pointer: str, arg: SSAValue, amap: AffineMap) -> None:
+        level = self.levels[arg]
+        if level == UNIFORM:
+            text = f"load[1]({pointer}, 0, 1)"
+        elif level == ROW:
+            text = f"load[1]({pointer}.unsafe_offset({self._row_offset(amap)}), 0, 1)"
+        else:
+            text = f"load[w, tail]({self._row_pointer(pointer, amap)}, i, stop)"
         if kind_of(arg.type) == "b":
             text += ".ne(0)"
         elif is_half(arg.type):
@@ -127,17 +162,18 @@ class BodyWriter:
         self._emit(arg, self._name(arg, "x"), text, None)
 
     def _emit(self, value: SSAValue, name: str, text: str, source: tuple[str, int] | None) -> None:
-        lines = self.text.prologue if self._at_top(value) else self.text.body
+        lines = (self.text.prologue, self.text.rows, self.text.body)[self.levels[value]]
         lines.append(Line(f"var {name} = {text}", source))
 
-    def _operand(self, value: SSAValue, top: bool) -> str:
+    def _operand(self, value: SSAValue, level: int) -> str:
+        """How an expression at `level` reads a value: wider ones splat what is the same at every point."""
         if value in self.inline:
             const = self.inline[value]
-            if not top:
+            if level == POINT:
                 self._alias(value)
-            return spelling.constructor(const.value, value.type, "1" if top else "w")  # type: ignore[arg-type]
+            return spelling.constructor(const.value, value.type, "w" if level == POINT else "1")  # type: ignore[arg-type]
         name = self.names[value]
-        if not top and self._at_top(value):
+        if level == POINT and self.levels[value] != POINT:
             self.text.helpers.add("splat")
             return f"splat[w]({name})"
         return name
@@ -147,9 +183,9 @@ class BodyWriter:
 
     def _scalar(self, op: ScalarOp) -> None:
         result = op.results[0]
-        top = self._at_top(result)
-        operands = [self._operand(v, top) for v in op.operands]
-        text = self._expression(op, operands, "1" if top else "w")
+        level = self.levels[result]
+        operands = [self._operand(v, level) for v in op.operands]
+        text = self._expression(op, operands, "w" if level == POINT else "1")
         self._emit(result, self._name(result, "v"), text, location_of(op))
 
     def _expression(self, op: ScalarOp, operands: list[str], width: str) -> str:
@@ -195,8 +231,8 @@ class BodyWriter:
         for pointer, result, value, amap in zip(
             outs, self.nest.outs, self.nest.yielded(), self.nest.out_maps(), strict=True
         ):
-            top = not amap.used_dims()
-            text = self._operand(value, top)
+            level = POINT if amap.used_dims() else UNIFORM
+            text = self._operand(value, level)
             element = element_of(result.type)
             if kind_of(element) == "b":
                 text = f"{text}.cast[DType.uint8]()"
@@ -204,27 +240,43 @@ class BodyWriter:
                 text = f"narrow[{_half(element)}]({text})"
                 self.text.helpers.add("narrow")
             self.text.helpers.add("store")
-            if top:
+            if level == UNIFORM:
                 self.text.uniform_stores.append(Line(f"store({pointer}, 0, {text}, 1)"))
             else:
                 how = "tail, stream" if self.text.streams else "tail"
-                self.text.body.append(Line(f"store[{how}]({pointer}, i, {text}, stop)"))
+                self.text.body.append(Line(f"store[{how}]({self._row_pointer(pointer, amap)}, i, {text}, stop)"))
 
     def _measure(self, outs: list[str]) -> None:
         """Cost of a point in ns on one core, its bytes, and the width that keeps registers filled, not spilled."""
-        ops = [op for op in self.nest.body.block.ops if isinstance(op, ScalarOp) and not self._at_top(op.results[0])]
+        ops = [
+            op for op in self.nest.body.block.ops if isinstance(op, ScalarOp) and self.levels[op.results[0]] == POINT
+        ]
         widest = max((item_size(v.type) for op in ops for v in (*op.operands, *op.results)), default=4)
         work = sum(op.ROW.cost for op in ops)
         moved = [v for v, m in zip((*self.nest.ins, *self.nest.outs), self.nest.maps, strict=True) if m.data.results]
         self.text.bytes = sum(item_size(element_of(v.type)) for v in moved)
         self.text.flops = work
         self.text.cost = max(work * widest * 0.006, self.text.bytes * 0.08) if self.nest.space else 1.0
-        if self.nest.space and work <= STREAM_WORK:
+        if self.rank == 1 and work <= STREAM_WORK:
             written = zip(outs, self.nest.out_maps(), strict=True)
             self.text.streams = [pointer for pointer, amap in written if amap.used_dims()]
         registers = 4 if work <= 60 else 2 if work <= 240 else 1
         registers = max(1, registers // 2) if widest == 8 else registers
         self.text.width = f"{registers} * LANES" if registers > 1 else "LANES"
+
+
+def _levels(nest: NestOp) -> dict[SSAValue, int]:
+    """How often each value of a body is computed: once, once for each row, or at every point."""
+    rank = len(nest.space)
+    levels: dict[SSAValue, int] = {}
+    for arg, amap in zip(nest.body.block.args, nest.in_maps(), strict=True):
+        used = amap.used_dims()
+        levels[arg] = UNIFORM if not used else POINT if rank - 1 in used else ROW
+    for op in nest.body.block.ops:
+        if isinstance(op, (ScalarOp, ConstOp)):
+            level = max((levels[v] for v in op.operands), default=UNIFORM)
+            levels.update((r, level) for r in op.results)
+    return levels
 
 
 def _half(ty: object) -> str:
@@ -238,10 +290,3 @@ def short_path(file: str) -> str:
     except ValueError:
         return file
     return relative if len(relative) < len(file) and not relative.startswith("..") else os.path.basename(file)
-
-
-def operations(nest: NestOp) -> list[Operation]:
-    return [op for op in nest.body.block.ops if isinstance(op, ScalarOp)]
-
-
-__all__ = ["BodyWriter", "Line", "NestText", "SourceLine", "operations", "short_path"]

@@ -90,6 +90,7 @@ def _render(kernel: KernelOp, *, readable: bool, title: Sequence[str]) -> tuple[
     chosen: list[NestText] = []
     calls = []
     first, size = 0, sum(n.buffers for n in written)
+    words = size + sum(max(n.rank, 1) for n in written)
     for nest, same in zip(written, plain, strict=True):
         text = same.canonical()
         if text not in distinct:
@@ -97,18 +98,20 @@ def _render(kernel: KernelOp, *, readable: bool, title: Sequence[str]) -> tuple[
             chosen.append(nest)
         calls.append({"nest": distinct[text], "first": first, "size": size})
         first += nest.buffers
-        size += 1
+        size += max(nest.rank, 1)
     sources: list[tuple[str, int]] = []
     helpers = {"Args"}
     functions: dict[str, set[str]] = {}
     for nest in chosen:
         helpers |= nest.helpers
-        if nest.has_loop:
+        if nest.rank:
             helpers |= {"LANES", "size", *({"sweep_stream", "aligned"} if nest.streams else {"sweep"})}
         for f in nest.functions:
             functions.setdefault(spelling.STD_FUNCTIONS.get(f, "juju_math"), set()).add(f)
     if len(calls) > 1:
-        helpers |= {"padded", "size"}
+        helpers.add("padded")
+        if any(nest.streams for nest in chosen):
+            helpers.add("size")
     functions["juju_kernel"] = helpers
     template = environment().get_template("kernel.mojo.j2")
     text = template.render(
@@ -119,7 +122,7 @@ def _render(kernel: KernelOp, *, readable: bool, title: Sequence[str]) -> tuple[
         calls=calls,
         line_length=LINE_LENGTH,
         streams=any(nest.streams for nest in chosen),
-        stream_word=size,
+        stream_word=words,
     )
     text = text.lstrip("\n")
     return _unmark(text, sources)
@@ -156,7 +159,8 @@ def _shown(nest: NestText, readable: bool, sources: list[tuple[str, int]]) -> di
         "uniform_stores": show(nest.uniform_stores),
         "aliases": show(nest.aliases),
         "body": show(nest.body),
-        "has_loop": nest.has_loop,
+        "rows": show(nest.rows),
+        "rank": nest.rank,
         "width": nest.width,
         "buffers": nest.buffers,
         "streams": nest.streams,

@@ -10,17 +10,25 @@ from xdsl.transforms.common_subexpression_elimination import CommonSubexpression
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
 from juju.dialect import make_context
+from juju.passes.collapse import CollapsePass
 from juju.passes.flatten import FlattenPass
 from juju.passes.fuse import FusePass
 from juju.passes.outline_kernels import OutlineKernelsPass
 
 PASSES: dict[str, type[ModulePass]] = {
     cls.name: cls
-    for cls in (CommonSubexpressionElimination, DeadCodeElimination, FlattenPass, FusePass, OutlineKernelsPass)
+    for cls in (
+        CommonSubexpressionElimination,
+        DeadCodeElimination,
+        FlattenPass,
+        FusePass,
+        CollapsePass,
+        OutlineKernelsPass,
+    )
 }
 """Every pass `juju-opt` knows, by name."""
 
-PIPELINE = ("cse", "juju-flatten", "juju-fuse", "cse", "dce", "juju-outline-kernels")
+PIPELINE = ("cse", "juju-flatten", "juju-fuse", "juju-collapse", "cse", "dce", "juju-outline-kernels")
 """What a function goes through between its rules and its Mojo text."""
 
 

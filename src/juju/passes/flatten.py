@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.passes import ModulePass
 
 from juju.dialect._xdsl import identity_map, insert_before, new_op, replace_op, uniform_map
@@ -22,9 +23,31 @@ def root_of(value: SSAValue) -> SSAValue:
     return value
 
 
+def reshaped(value: SSAValue, shape: tuple[int, ...], nest: NestOp) -> SSAValue:
+    """`value` under another shape, by a reshape before `nest` where it needs one."""
+    want = TensorType(element_of(value.type), shape)
+    root = root_of(value)
+    if root.type == want:
+        return root
+    insert_before(reshape := new_op(ReshapeOp, [root], [want], location=nest.location), nest)
+    return reshape.result
+
+
+def loops_of(amap: AffineMap, space: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The loops longer than 1 that an operand is read by, if it is read by them in order, else None."""
+    used = []
+    for expr in amap.results:
+        if isinstance(expr, AffineDimExpr):
+            used.append(expr.position)
+        elif expr.used_dims():
+            return None
+    long = tuple(d for d in used if space[d] != 1)
+    return long if long == tuple(sorted(set(long))) else None
+
+
 @dataclass(frozen=True)
 class FlattenPass(ModulePass):
-    """Rewrites nests with identity and scalar maps over (a, b, ...) to nests over (a*b*...).
+    """Rewrites nests over (a, b, ...) that read every operand at every point, or at none, to nests over (a*b*...).
 
     After it, the text of such a kernel no longer depends on the shape, only a run-time size does.
     """
@@ -33,31 +56,27 @@ class FlattenPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for nest in [n for n in op.walk() if isinstance(n, NestOp)]:
-            if len(nest.space) > 1 and _is_pointwise(nest):
-                _flatten(nest)
+            long = tuple(d for d, extent in enumerate(nest.space) if extent != 1)
+            flat = (identity_map(1), uniform_map(1))
+            if not nest.space or (len(nest.space) == 1 and all(m.data in flat for m in nest.maps)):
+                continue
+            if all(loops_of(m.data, nest.space) in (long, ()) for m in nest.maps):
+                _flatten(nest, long)
 
 
-def _is_pointwise(nest: NestOp) -> bool:
-    rank = len(nest.space)
-    return all(m.data in (identity_map(rank), uniform_map(rank)) for m in nest.maps)
-
-
-def _flatten(nest: NestOp) -> None:
+def _flatten(nest: NestOp, long: tuple[int, ...]) -> None:
     size = math.prod(nest.space)
+
+    def is_whole(value: SSAValue, amap: AffineMap) -> bool:
+        return bool(shape_of(value.type)) and loops_of(amap, nest.space) == long
+
     ins = []
     for value, amap in zip(nest.ins, nest.in_maps(), strict=True):
-        if amap.results:
-            flat = TensorType(element_of(value.type), [size])
-            root = root_of(value)
-            if root.type != flat:
-                insert_before(reshape := new_op(ReshapeOp, [root], [flat], location=nest.location), nest)
-                root = reshape.result
-            ins.append((root, identity_map(1)))
-        else:
-            ins.append((value, uniform_map(1)))
+        whole = is_whole(value, amap)
+        ins.append((reshaped(value, (size,) if whole else (), nest), identity_map(1) if whole else uniform_map(1)))
     outs = [
-        (TensorType(element_of(r.type), [size]), identity_map(1)) if shape_of(r.type) else (r.type, uniform_map(1))
-        for r in nest.outs
+        (TensorType(element_of(r.type), [size]), identity_map(1)) if is_whole(r, m) else (r.type, uniform_map(1))
+        for r, m in zip(nest.outs, nest.out_maps(), strict=True)
     ]
     made = make_nest([size], ins, outs, nest.body.detach_block(0), nest.location)
     insert_before(made, nest)

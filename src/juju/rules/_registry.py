@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, LocationAttr
 from xdsl.ir import Attribute, Block, SSAValue
-from xdsl.ir.affine import AffineMap
+from xdsl.ir.affine import AffineExpr, AffineMap
 
 from juju._program import Equation, Scalar, no_sharding
 from juju.dialect._xdsl import UNKNOWN, identity_map, new_op, uniform_map
@@ -66,7 +66,7 @@ class RuleContext:
         operands: Sequence[Operand],
         body: Callable[[Block, list[SSAValue]], SSAValue],
         dtype: str,
-        maps: Sequence[AffineMap] | None = None,
+        maps: Sequence[AffineMap | None] | None = None,
     ) -> SSAValue:
         """One nest over `space` with one result; rank-0 operands are read at every point."""
         rank = len(space)
@@ -130,6 +130,18 @@ def require_defaults(primitive: str, **params: Any) -> None:
     for name, value in params.items():
         if not no_sharding(value):
             raise Unsupported(f"{primitive} with {name}={value} is not supported")
+
+
+def projection(rank: int, loops: Sequence[int], own: Sequence[int], space: Sequence[int]) -> AffineMap:
+    """The map of an operand whose axis k runs along `loops[k]`, or stays at 0 if it is stretched."""
+    return AffineMap(
+        rank,
+        0,
+        tuple(
+            AffineExpr.dimension(loop) if extent == space[loop] else AffineExpr.constant(0)
+            for loop, extent in zip(loops, own, strict=True)
+        ),
+    )
 
 
 def add_const(block: Block, value: np.generic) -> SSAValue:

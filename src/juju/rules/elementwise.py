@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.ir import Block, SSAValue
+from xdsl.ir.affine import AffineMap
 
 from juju._program import Scalar
 from juju.dialect import table
@@ -14,7 +15,16 @@ from juju.dialect._xdsl import new_op
 from juju.dialect.ops import SCALARS, int_params
 from juju.dialect.table import TABLE, Row
 from juju.dialect.types import ELEMENT_TYPES, KIND_NAMES, item_size, kind_of
-from juju.rules._registry import RULES, Operand, Rule, RuleContext, Unsupported, require_defaults, rule
+from juju.rules._registry import (
+    RULES,
+    Operand,
+    Rule,
+    RuleContext,
+    Unsupported,
+    projection,
+    require_defaults,
+    rule,
+)
 
 _TABLE_FILE = table.__file__
 _IGNORED = {"accuracy", "out_sharding", "sharding"}
@@ -41,22 +51,26 @@ def _apply_row(row: Row, ctx: RuleContext, operands: tuple[Operand, ...], params
     values = tuple(int(params[name]) for name in row.params)
     return ctx.pointwise(
         ctx.out_shape(),
-        _checked(ctx, operands),
+        operands,
         lambda block, args: scalar(block, row.name, args, ELEMENT_TYPES[dtype], values),
         dtype,
+        operand_maps(ctx, len(operands)),
     )
 
 
-def _checked(ctx: RuleContext, operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
-    """Operands must have the result's shape or rank 0."""
+def operand_maps(ctx: RuleContext, count: int) -> list[AffineMap | None]:
+    """How each operand is read: axes of extent 1 are stretched, rank 0 stands beside any rank."""
     shape = ctx.out_shape()
-    for n in range(len(operands)):
-        if ctx.in_shape(n) not in ((), shape):
-            raise Unsupported(
-                f"an operand of shape {ctx.in_shape(n)} beside a result of shape {shape}: juju broadcasts only scalars "
-                "so far. Bring the operands to one shape first"
-            )
-    return operands
+    maps: list[AffineMap | None] = []
+    for n in range(count):
+        own = ctx.in_shape(n)
+        if own in ((), shape):
+            maps.append(None)
+        elif len(own) == len(shape) and all(a in (1, b) for a, b in zip(own, shape, strict=True)):
+            maps.append(projection(len(shape), range(len(shape)), own, shape))
+        else:
+            raise Unsupported(f"an operand of shape {own} beside a result of shape {shape}")
+    return maps
 
 
 def _dtype(ctx: RuleContext, n: int) -> str:
@@ -98,10 +112,13 @@ def _select_n_rule(ctx: RuleContext, which: Operand, *cases: Operand) -> SSAValu
     element = ELEMENT_TYPES[dtype]
     if _dtype(ctx, 0) not in ("bool", "int32"):
         raise Unsupported(f"select_n by {_dtype(ctx, 0)}")
-    operands = _checked(ctx, (which, *cases))
+    operands = (which, *cases)
+    maps = operand_maps(ctx, len(operands))
     if len(cases) == 1:
-        return ctx.pointwise(ctx.out_shape(), operands, lambda _, args: args[1], dtype)
-    return ctx.pointwise(ctx.out_shape(), operands, lambda block, args: scalar(block, "select", args, element), dtype)
+        return ctx.pointwise(ctx.out_shape(), operands, lambda _, args: args[1], dtype, maps)
+    return ctx.pointwise(
+        ctx.out_shape(), operands, lambda block, args: scalar(block, "select", args, element), dtype, maps
+    )
 
 
 @rule("convert_element_type_p")

@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 from juju.dialect._xdsl import new_op
 from juju.dialect.ops import ReshapeOp
 from juju.dialect.types import tensor_type
-from juju.rules._registry import Operand, RuleContext, Unsupported, require_defaults, rule
+from juju.rules._registry import Operand, RuleContext, Unsupported, projection, require_defaults, rule
 
 
 def reshape(ctx: RuleContext, x: Operand, shape: Sequence[int]) -> SSAValue:
@@ -25,19 +25,13 @@ def reshape(ctx: RuleContext, x: Operand, shape: Sequence[int]) -> SSAValue:
 def _broadcast_in_dim_rule(
     ctx: RuleContext, x: Operand, *dynamic: Any, shape: Any, broadcast_dimensions: Any, sharding: Any = None
 ) -> SSAValue:
-    """A scalar at every point, or axes of extent 1 added or stretched from one element."""
+    """Axis k of the operand becomes axis `broadcast_dimensions[k]`; all others, and those of extent 1, repeat it."""
     require_defaults("broadcast_in_dim", sharding=sharding)
     before, after = ctx.in_shape(0), ctx.out_shape()
-    if math.prod(before) == math.prod(after):
+    if math.prod(before) == math.prod(after) and list(broadcast_dimensions) == sorted(broadcast_dimensions):
         return reshape(ctx, x, after)
-    if math.prod(before) != 1:
-        raise Unsupported(
-            f"broadcast_in_dim from {before} to {after}: juju broadcasts only scalars so far. "
-            "Bring the operands to one shape first"
-        )
-    if before:
-        x = ctx.add(new_op(ReshapeOp, [ctx.tensor(x)], [tensor_type((), ctx.out_dtype())])).result
-    return ctx.pointwise(after, [x], lambda _, args: args[0], ctx.out_dtype())
+    maps = [projection(len(after), tuple(broadcast_dimensions), before, after)] if before else None
+    return ctx.pointwise(after, [x], lambda _, args: args[0], ctx.out_dtype(), maps)
 
 
 @rule("reshape_p")
