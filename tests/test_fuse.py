@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import gc
+import warnings
 import weakref
 from collections import namedtuple
 from typing import Any
@@ -460,3 +461,28 @@ class TestFallback:
             got = fused(x)
         assert_same(got, jax.jit(f)(x))
         assert_same(fused(x), jax.jit(f)(x))
+
+
+class TestDonationThatCannotBeUsed:
+    @pytest.mark.parametrize(
+        ("f", "x", "y"),
+        [
+            (lambda x, y: y * x, jnp.ones(4), jnp.ones((3, 4))),
+            (lambda x, y: y * x, jnp.float32(2), jnp.ones(6)),
+            (lambda x, y: (x + y).astype(jnp.int8), jnp.arange(3, dtype=jnp.int32), jnp.ones(3)),
+            (lambda x, y: x.reshape(-1) * y, jnp.ones((2, 3)), jnp.ones(6)),
+            (lambda x, y: y * x.astype(jnp.float32), jnp.arange(3, dtype=jnp.int32), jnp.ones(3)),
+            (lambda x, y: y * 2, jnp.ones(4), jnp.ones(4)),
+        ],
+        ids=["stretched", "scalar", "narrower", "other shape", "other dtype", "unused"],
+    )
+    def test_is_kept_and_warned_about_as_in_jax(self, f, x, y) -> None:
+        seen = []
+        for compiled in (juju.fuse(f, donate_argnums=0), jax.jit(f, donate_argnums=0)):
+            given = jnp.array(x)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                compiled(given, y)
+            texts = [str(w.message).split("\n")[0] for w in caught if "donated" in str(w.message)]
+            seen.append((texts, given.is_deleted()))
+        assert seen[0] == seen[1]

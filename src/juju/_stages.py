@@ -11,6 +11,8 @@ import jax
 
 from juju._lower import lower, make_plan, plan_digest
 from juju._trace import Traced
+from juju.engines import max as max_engine
+from juju.engines.trampoline import stop_builds
 from juju.errors import ArgumentError
 from juju.plan import Kernel, Plan
 
@@ -219,8 +221,6 @@ def compile_all(
     Returns one `Compiled` each, in order; with `return_exceptions` a function that fails has its exception in its
     place, otherwise the first one is raised.
     """
-    from juju.build import build_kernels, default_store
-
     plans: list[Plan | Exception] = []
     for low in lowered:
         try:
@@ -234,24 +234,8 @@ def compile_all(
         isinstance(p, Plan) and (low._engine == "linked" or not p.storable)
         for low, p in zip(lowered, plans, strict=True)
     ]
-    kernels = {
-        k.key: k
-        for plan, linked in zip(plans, runs_linked, strict=True)
-        if isinstance(plan, Plan) and not linked
-        for k in plan.kernels
-    }
-    store = default_store()
-    known = {key for key in kernels if store.find(key) is not None}
-    if kernels:
-        from juju.engines import max as max_engine
-
-        if progress is not None or len(known) < len(kernels):
-            chosen = [p for p, linked in zip(plans, runs_linked, strict=True) if isinstance(p, Plan) and not linked]
-            max_engine.prepare(progress, chosen)
-        built_list = build_kernels(list(kernels.values()), progress=progress, return_exceptions=True)
-    else:
-        built_list = []
-    built = dict(zip(kernels, built_list, strict=True))
+    direct = [p for p, linked in zip(plans, runs_linked, strict=True) if isinstance(p, Plan) and not linked]
+    built, known = _build(direct, progress)
     executables = _load_linked(lowered, plans, runs_linked, progress) if any(runs_linked) else {}
     results: list[Compiled | Exception] = []
     for n, (low, plan) in enumerate(zip(lowered, plans, strict=True)):
@@ -275,6 +259,23 @@ def compile_all(
     return results
 
 
+def _build(plans: Sequence[Plan], progress: Progress | None) -> tuple[dict[str, Any], set[str]]:
+    """The kernels of some plans, compiled or the exception instead, by key; and the keys that were in the store."""
+    from juju.build import build_kernels, default_store
+
+    kernels = {kernel.key: kernel for plan in plans for kernel in plan.kernels}
+    store = default_store()
+    known = {key for key in kernels if store.find(key) is not None}
+    if len(known) < len(kernels):
+        max_engine.prepare(progress, plans)
+    try:
+        built = build_kernels(list(kernels.values()), progress=progress, return_exceptions=True)
+    except KeyboardInterrupt:
+        stop_builds()
+        raise
+    return dict(zip(kernels, built, strict=True)), known
+
+
 def _load_linked(
     lowered: Sequence[Lowered],
     plans: Sequence[Plan | Exception],
@@ -295,8 +296,6 @@ def _load_linked(
 
 
 def _load(low: Lowered, plan: Plan, built: dict[str, Any], progress: Progress | None) -> Any:
-    from juju.engines import max as max_engine
-
     traced = low._traced
     units = []
     for kernel in plan.kernels:

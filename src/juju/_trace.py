@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
+import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +33,9 @@ LEAKED = (
     "{function} reads a tracer that belongs to a transformation which has ended ({reason}). Return the value from the "
     "transformed function instead of storing it on the side."
 )
+
+NOT_USABLE = "Some donated buffers were not usable: {types}."
+"""As JAX says it."""
 
 DTYPES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -99,7 +105,6 @@ def trace(
     arg_names = tuple(_path_name(path, f) for path, _ in paths)
     for arg_name, aval in zip(arg_names, jaxpr.in_avals, strict=True):
         check_dtype(aval.dtype, arg_name, name)
-    donated = tuple(i for i, (_, info) in enumerate(paths) if info.donated)
     program = flatten(jaxpr, name)
     for operand, arg_name in zip(program.operands, arg_names, strict=True):
         operand.label = arg_name
@@ -112,8 +117,32 @@ def trace(
         in_avals=tuple(jaxpr.in_avals),
         out_avals=tuple(jaxpr.out_avals),
         arg_names=arg_names,
-        donated=donated,
+        donated=_usable([i for i, (_, info) in enumerate(paths) if info.donated], program, jaxpr.out_avals),
     )
+
+
+def _usable(donated: Sequence[int], program: Program, out_avals: Sequence[Any]) -> tuple[int, ...]:
+    """The donated operands whose memory some result could take, which is what JAX deletes; it keeps the others.
+
+    As in JAX an operand that is used, and has as many elements as no result, is worth a warning.
+    """
+    used = {a for eqn in program.equations for a in eqn.inputs} | set(program.results)
+    free = Counter(math.prod(a.shape) * a.dtype.itemsize for a in out_avals)
+    sizes = {math.prod(a.shape) for a in out_avals}
+    usable, unusable = [], []
+    for i in donated:
+        aval = program.operands[i].aval
+        if program.operands[i] not in used:
+            continue
+        nbytes = math.prod(aval.shape) * aval.dtype.itemsize
+        if free[nbytes]:
+            free[nbytes] -= 1
+            usable.append(i)
+        elif math.prod(aval.shape) not in sizes:
+            unusable.append(aval.str_short())
+    if unusable:
+        warnings.warn(NOT_USABLE.format(types=", ".join(unusable)), stacklevel=6)
+    return tuple(usable)
 
 
 def check_dtype(dtype: Any, arg_name: str, function: str) -> None:

@@ -256,7 +256,7 @@ class BodyWriter:
         moved = [v for v, m in zip((*self.nest.ins, *self.nest.outs), self.nest.maps, strict=True) if m.data.results]
         self.text.bytes = sum(item_size(element_of(v.type)) for v in moved)
         self.text.flops = work
-        self.text.cost = max(work * widest * 0.006, self.text.bytes * 0.08) if self.nest.space else 1.0
+        self.text.cost = max(work * widest * 0.006, self.text.bytes * 0.03) if self.nest.space else 1.0
         if self.rank == 1 and work <= STREAM_WORK:
             written = zip(outs, self.nest.out_maps(), strict=True)
             self.text.streams = [pointer for pointer, amap in written if amap.used_dims()]
