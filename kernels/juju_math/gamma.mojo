@@ -55,7 +55,7 @@ def _lgamma_positive[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     comptime start = Scalar[dt](2.5) if dt == DType.float32 else Scalar[dt](4.5)
     # lgamma(x) = lgamma(2 + y) + factor log(argument)
     var below = x.lt(0.5)
-    var one = x.lt(1.25)  # beyond, the two terms would cancel
+    var one = x.lt(1.3)  # beyond, the two terms would cancel
     var y = below.select(x, one.select(x - 1, x - 2))
     var factor = one.select(V(-1), V(0))
     var argument = below.select(x.fma(x, x), one.select(x, V(1)))
@@ -67,8 +67,12 @@ def _lgamma_positive[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
         argument = three.select(four.select((x - 1) * (x - 2), x - 1), argument)
     var large = x.ge(start)
     var high, low = log_extended(large.select(x, argument))
-    var p = y * horner[pick[dt, LGAMMA_MIDDLE_F32, LGAMMA_MIDDLE_F64]](y)
-    var middle = high.fma(factor, low.fma(factor, p))
+    var c = horner[pick[dt, LGAMMA_MIDDLE_F32, LGAMMA_MIDDLE_F64]](y)
+    var p = y * c
+    var p_low = y.fma(c, -p)
+    var term = factor * high  # at least as large as p, or 0
+    var sum = term + p
+    var middle = sum + (((term - sum) + p) + low.fma(factor, p_low))
     # (x - 1/2) (log(x) - 1) + shift + rest / x
     var a = x - 0.5
     var l = high - 1

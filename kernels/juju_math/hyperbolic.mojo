@@ -24,7 +24,7 @@ from .root import sqrt
 
 @always_inline
 def tanh[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
-    """`lax.tanh`: a polynomial up to 0.55, then 1 - 2 u / (1 + u) with u = exp(-2|x|). At most 1.7 ulp."""
+    """`lax.tanh`: a polynomial up to 0.55, then 1 - 2 u / (1 + u) with u = exp(-2|x|). At most 1.8 ulp."""
     comptime assert dt == DType.float32 or dt == DType.float64, "tanh: f32 or f64"
     comptime low = Scalar[dt](-30) if dt == DType.float32 else Scalar[dt](-60)
     var a = magnitude(x)
@@ -74,11 +74,11 @@ def sinh[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
 
 @always_inline
 def cosh[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
-    """`lax.cosh`. At most 1.8 ulp."""
+    """`lax.cosh`. At most 1.5 ulp."""
     comptime assert dt == DType.float32 or dt == DType.float64, "cosh: f32 or f64"
     var up, down, s, c = _halves(x)
-    var total = up + down
-    var half = total + (up - down).fma(s, total * c)
+    # e**r - 1 = c + s and e**-r - 1 = c - s; the sum up + down would be rounded
+    var half = up + up.fma(c + s, down.fma(c - s, down))
     return half + half
 
 
@@ -102,7 +102,7 @@ def asinh[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
 
 @always_inline
 def acosh[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
-    """`lax.acosh`, as log1p(t + sqrt(2 t + t**2)) with t = x - 1; NaN below 1. At most 1.5 ulp."""
+    """`lax.acosh`, as log1p(t + sqrt(2 t + t**2)) with t = x - 1; NaN below 1. At most 1.9 ulp."""
     comptime assert dt == DType.float32 or dt == DType.float64, "acosh: f32 or f64"
     comptime large = Scalar[dt](1 << 30)
     var big = x.gt(large)

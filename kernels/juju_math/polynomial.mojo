@@ -9,12 +9,12 @@ from .bits import MANTISSA_BITS, Unsigned, to_bits
 
 
 @always_inline
-def horner[c: List[Float64], dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
-    """`c[0] + c[1] x + c[2] x**2 + ...`."""
+def horner[c: List[Float64], dt: DType, w: SIMDLength, first: Int = 0](x: SIMD[dt, w]) -> SIMD[dt, w]:
+    """`c[first] + c[first + 1] x + c[first + 2] x**2 + ...`."""
     comptime last = len(c) - 1
     comptime top = Scalar[dt](c[last])
     var r = SIMD[dt, w](top)
-    comptime for k in range(last):
+    comptime for k in range(last - first):
         comptime next = Scalar[dt](c[last - 1 - k])
         r = r.fma(x, SIMD[dt, w](next))
     return r

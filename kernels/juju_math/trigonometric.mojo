@@ -177,7 +177,8 @@ def sincos[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> Tuple[SIMD[dt, w], SIMD[
 def tangent[dt: DType, w: SIMDLength](r: SIMD[dt, w], low: SIMD[dt, w]) -> SIMD[dt, w]:
     """The tangent of r + low for r up to pi/4."""
     var z = r * r
-    return r + (r * z).fma(horner[pick[dt, TAN_F32, TAN_F64]](z), low.fma(z, low))
+    var slope = z.fma(z.fma(SIMD[dt, w](0.65), SIMD[dt, w](1)), SIMD[dt, w](1))
+    return r + (r * z).fma(horner[pick[dt, TAN_F32, TAN_F64]](z), low * slope)
 
 
 @always_inline

@@ -150,7 +150,7 @@ ELEMENTARY = [
     Function(
         "exp", lax.exp, np.exp, (1, 1.3), (1e-9, 800), near=(0.34657, -0.34657, 0.6931, 88.7, -87.3, 709.7, -708.4)
     ),
-    Function("exp2", lax.exp2, np.exp2, (1.5, 1.5), (1e-9, 1100), near=(0.5, 1.0, -1.0, 127.9, -126, 1023.9, -1022)),
+    Function("exp2", lax.exp2, np.exp2, (1.2, 1.2), (1e-9, 1100), near=(0.5, 1.0, -1.0, 127.9, -126, 1023.9, -1022)),
     Function(
         "expm1", lax.expm1, np.expm1, (1.3, 1.3), (0, 800), near=(0.34657, -0.34657, 1.04, -1.04, 88.7, -17.3, 709.7)
     ),
@@ -181,7 +181,7 @@ def _half_pi_multiples(count: int = 12) -> list[float]:
 TRIGONOMETRIC = [
     Function("sin", lax.sin, np.sin, (1.2, 1.2), near=[0.785, *_half_pi_multiples(), 131072, 2.0**30]),
     Function("cos", lax.cos, np.cos, (1.2, 1.2), near=[0.785, *_half_pi_multiples(), 131072, 2.0**30]),
-    Function("tan", lax.tan, np.tan, (1.6, 1.7), near=[0.785, *_half_pi_multiples(), 131072, 2.0**30]),
+    Function("tan", lax.tan, np.tan, (1.7, 1.7), near=[0.785, *_half_pi_multiples(), 131072, 2.0**30]),
     Function("asin", lax.asin, np.arcsin, (1.3, 1.3), (0, 1), near=(0.5, 1.0, 0.7)),
     Function("acos", lax.acos, np.arccos, (1.3, 1.3), (0, 1), near=(0.5, -0.5, 1.0, -1.0, 0.7)),
     Function("atan", lax.atan, np.arctan, (1.5, 1.5), near=(1.0, 0.5, 2.0)),
@@ -193,7 +193,7 @@ SPECIAL = [
         "erfc",
         lax.erfc,
         high_precision("erfc", _erfc),
-        (2.2, 2.2),
+        (2.4, 2.4),
         (0, 28),
         near=(0.6, -0.6, 1.0, 3.0, 9.19, 26.54),
     ),
@@ -209,7 +209,7 @@ SPECIAL = [
         "lgamma",
         lax.lgamma,
         high_precision("gammaln", _lgamma),
-        (2.2, 2.2),
+        (2.6, 2.6),
         (0, 1e35),
         signed=False,
         near=(0.5, 1.0, 1.5, 2.0, 2.5, 3.5, 4.5),
