@@ -51,4 +51,3 @@ def is_complex(harness: Any) -> bool:
 def arguments(harness: Any) -> list[Any]:
     """The harness's own dynamic arguments, the same at every run."""
     return list(harness.dyn_args_maker(np.random.RandomState(42)))
-

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 import pytest
 
+pytest.importorskip("absl", reason="JAX's harnesses need absl-py")
 pytest.importorskip("jax._src.internal_test_util.test_harnesses", reason="this JAX ships no harnesses")
 
 from conformance.harnesses import ELEMENTWISE, arguments, harnesses, is_complex, known_gaps  # noqa: E402

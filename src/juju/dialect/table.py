@@ -177,6 +177,9 @@ TABLE: tuple[Row, ...] = (
     _math("erf", "erf_p", 24, "2 ulp"),
     _math("erfc", "erfc_p", 40, "2 ulp"),
     _math("erf_inv", "erf_inv_p", 30, "4 ulp"),
+    # Gamma family.
+    _math("lgamma", "lgamma_p", 60, "4 ulp"),
+    _math("digamma", "digamma_p", 60, "4 ulp"),
 )
 
 ROWS: dict[str, Row] = {row.name: row for row in TABLE}
