@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 ELEMENTWISE = (
@@ -27,7 +26,7 @@ def known_gaps() -> dict[str, str]:
     return dict(line.split(": ", 1) for line in lines)
 
 
-def harnesses(groups: tuple[str, ...] | list[str]) -> Iterator[Any]:
+def harnesses(groups: Sequence[str]) -> Iterator[Any]:
     """The harnesses of some groups that this JAX supports on CPU and that hold no complex numbers."""
     from jax._src.internal_test_util import test_harnesses
 
