@@ -36,8 +36,8 @@ from juju.plan import Plan
 CREW_NANOSECONDS = 100_000
 """A launch that takes one core less than this runs on the calling thread: another one needs 5 to 50 us to begin."""
 
-GRAPH_NANOSECONDS = 50_000_000
-"""From this on a launch runs in the MAX graph: its threads need up to 900 us to begin, which must not be seen."""
+GRAPH_NANOSECONDS = 4_000_000
+"""A launch that takes one core longer than this runs in the MAX graph; its threads need 10 to 900 us to begin."""
 
 GRAIN_NANOSECONDS = 25_000
 """The least work of one task of a launch that is split."""
@@ -46,7 +46,7 @@ CHUNK = 64
 """Launches are split at multiples of this many points."""
 
 COPY_LINE = 64
-COPY_NANOSECONDS = 6.0
+COPY_NANOSECONDS = 4.0
 """Bytes of one point of a copy, and the time it takes."""
 
 _CALL: Any = operator.call

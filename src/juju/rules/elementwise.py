@@ -160,3 +160,22 @@ def _bitcast_convert_type_rule(ctx: RuleContext, x: Operand, *, new_dtype: Any) 
         return x
     element = ELEMENT_TYPES[after]
     return ctx.pointwise(ctx.out_shape(), [x], lambda block, args: scalar(block, "bitcast", args, element), after)
+
+
+@rule("polynomial_p", kinds="f")
+def _polynomial_rule(ctx: RuleContext, x: Operand, *coefficients: Operand, **params: Any) -> SSAValue:
+    """`c0 + c1 x + c2 x^2 + ...` by Horner's scheme; new in JAX 0.12."""
+    require_defaults("polynomial", **params)
+    dtype = ctx.out_dtype()
+    element = ELEMENT_TYPES[dtype]
+
+    def horner(block: Block, args: list[SSAValue]) -> SSAValue:
+        point, *rest = args
+        total = rest[-1]
+        for coefficient in reversed(rest[:-1]):
+            product = scalar(block, "mul", [total, point], element)
+            total = scalar(block, "add", [product, coefficient], element)
+        return total
+
+    operands = (x, *coefficients)
+    return ctx.pointwise(ctx.out_shape(), operands, horner, dtype, operand_maps(ctx, len(operands)))
