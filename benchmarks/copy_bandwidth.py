@@ -1,6 +1,6 @@
 """Memory-bound chains against the bandwidth of a copy, and against jax.jit.
 
-    python benchmarks/copy_bandwidth.py [--check] [--sizes 1M 16M 64M] [--rounds 15]
+    python benchmarks/copy_bandwidth.py [--check] [--sizes 1M 16M 64M] [--rounds 51]
 
 `x * 2 + 1` reads an array and writes another: as many bytes as a copy. The copy goes between two warm numpy arrays,
 with one thread a core. juju writes into a recycled result every time, as when the result of the last step is dropped;
@@ -81,7 +81,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--check", action="store_true", help="exit with 1 if a bar is missed")
     parser.add_argument("--sizes", nargs="+", type=size, default=[1 << 20, 16 << 20, 64 << 20], metavar="N")
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=51)
     options = parser.parse_args()
 
     threads = len(os.sched_getaffinity(0))
