@@ -10,10 +10,9 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 
-from juju.dialect._xdsl import insert_before, new_op, replace_op
-from juju.dialect.ops import NestOp, ReshapeOp, make_nest
+from juju.dialect.ops import NestOp
 from juju.dialect.types import element_of
-from juju.passes.flatten import loops_of, reshaped
+from juju.passes.flatten import loops_of, rebuild, reshaped
 
 
 @dataclass(frozen=True)
@@ -58,13 +57,4 @@ def _collapse(nest: NestOp, loops: list[tuple[int, ...]]) -> None:
         (TensorType(element_of(r.type), shape), m)
         for r, shape, m in zip(nest.outs, shapes[count:], maps[count:], strict=True)
     ]
-    made = make_nest(space, ins, outs, nest.body.detach_block(0), nest.location)
-    insert_before(made, nest)
-    values = []
-    for old, new in zip(nest.outs, made.outs, strict=True):
-        new.name_hint = old.name_hint
-        if old.type != new.type:
-            insert_before(back := new_op(ReshapeOp, [new], [old.type], location=nest.location), nest)
-            new = back.result
-        values.append(new)
-    replace_op(nest, values)
+    rebuild(nest, space, ins, outs)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.passes import ModulePass
 
@@ -31,6 +32,25 @@ def reshaped(value: SSAValue, shape: tuple[int, ...], nest: NestOp) -> SSAValue:
         return root
     insert_before(reshape := new_op(ReshapeOp, [root], [want], location=nest.location), nest)
     return reshape.result
+
+
+def rebuild(
+    nest: NestOp,
+    space: tuple[int, ...],
+    ins: Sequence[tuple[SSAValue, AffineMap]],
+    outs: Sequence[tuple[Attribute, AffineMap]],
+) -> None:
+    """Puts a nest of the same body over other loops in the place of `nest`; its readers see the shapes they saw."""
+    made = make_nest(space, ins, outs, nest.body.detach_block(0), nest.location)
+    insert_before(made, nest)
+    values = []
+    for old, new in zip(nest.outs, made.outs, strict=True):
+        new.name_hint = old.name_hint
+        if old.type != new.type:
+            insert_before(back := new_op(ReshapeOp, [new], [old.type], location=nest.location), nest)
+            new = back.result
+        values.append(new)
+    replace_op(nest, values)
 
 
 def loops_of(amap: AffineMap, space: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -78,13 +98,4 @@ def _flatten(nest: NestOp, long: tuple[int, ...]) -> None:
         (TensorType(element_of(r.type), [size]), identity_map(1)) if is_whole(r, m) else (r.type, uniform_map(1))
         for r, m in zip(nest.outs, nest.out_maps(), strict=True)
     ]
-    made = make_nest([size], ins, outs, nest.body.detach_block(0), nest.location)
-    insert_before(made, nest)
-    values = []
-    for old, new in zip(nest.outs, made.outs, strict=True):
-        new.name_hint = old.name_hint
-        if old.type != new.type:
-            insert_before(back := new_op(ReshapeOp, [new], [old.type], location=nest.location), nest)
-            new = back.result
-        values.append(new)
-    replace_op(nest, values)
+    rebuild(nest, (size,), ins, outs)
