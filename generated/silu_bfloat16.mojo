@@ -1,7 +1,7 @@
 # silu_bfloat16, from examples/gallery.py:40. Written by juju; edit a copy.
 # 1 array in, 1 array out, 1 nest.
 
-from juju_kernel import Args, LANES, aligned, array, load, narrow, round_to, size, store, sweep_stream
+from juju_kernel import Args, LANES, aligned, array, load, narrow, round_to, size, store, sweep_stream, widen
 from juju_math import logistic
 
 
@@ -13,7 +13,7 @@ def silu_bfloat16(args: Args, lo: Int, hi: Int) abi("C") -> Int:
 
     @always_inline
     def body[w: SIMDLength, tail: Bool, stream: Bool](i: Int, stop: Int) {var}:
-        var x = load[w, tail](in_x, i, stop).cast[DType.float32]()
+        var x = widen(load[w, tail](in_x, i, stop))
         # examples/gallery.py:40
         var v = round_to[DType.bfloat16](logistic(x))
         var v_2 = round_to[DType.bfloat16](x * v)

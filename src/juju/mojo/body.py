@@ -15,7 +15,7 @@ from juju.errors import InternalError
 from juju.mojo import spelling
 
 HELPERS = frozenset(
-    "Args LANES LINE aligned array load narrow padded round_to size splat store sweep sweep_stream "
+    "Args LANES LINE fence aligned array load narrow padded round_to size splat store widen sweep sweep_stream "
     "args sizes lo hi i n stop start at w tail stream large around body point end row first last".split()
 ) | {f"{letter}{k}" for letter in "nd" for k in range(16)}
 """Names of the frame around a body."""
@@ -157,7 +157,8 @@ class BodyWriter:
         if kind_of(arg.type) == "b":
             text += ".ne(0)"
         elif is_half(arg.type):
-            text += ".cast[DType.float32]()"
+            text = f"widen({text})"
+            self.text.helpers.add("widen")
         self.text.helpers.add("load")
         self._emit(arg, self._name(arg, "x"), text, None)
 
@@ -203,11 +204,15 @@ class BodyWriter:
         self.text.functions.update(f for f in functions if f"{f}(" in spelled or f"{f}[" in spelled)
         text = spelled.format(*operands, to=f"DType.{DTYPES[result]}", **param_values(op))
         if row.form == "convert" or (row.half_native and is_half(result)):
-            return f"{text}.cast[DType.float32]()" if is_half(result) else text
+            return self._widened(text) if is_half(result) else text
         if is_half(result) and not row.exact:
             self.text.helpers.add("round_to")
             return f"round_to[{_half(result)}]({text})"
         return text
+
+    def _widened(self, text: str) -> str:
+        self.text.helpers.add("widen")
+        return f"widen({text})"
 
     def _select(self, op: ScalarOp, operands: list[str]) -> str:
         which, cases = operands[0], operands[1:]
@@ -225,7 +230,7 @@ class BodyWriter:
             operand = f"narrow[{_half(source)}]({operand})"
             self.text.helpers.add("narrow")
         text = f"bitcast[DType.{DTYPES[result]}, {width}]({operand})"
-        return f"{text}.cast[DType.float32]()" if is_half(result) else text
+        return self._widened(text) if is_half(result) else text
 
     def _stores(self, outs: list[str]) -> None:
         for pointer, result, value, amap in zip(
