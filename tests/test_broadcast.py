@@ -77,6 +77,13 @@ CASES += [
         ulp=4,
         kernels=2,
     ),
+    Case("scalar as one element, stretched", lambda o, v: jnp.where(o > 0, o, 0.0) * v, (array(1), array(3))),
+    Case("elu of one element", lambda o, v: jax.nn.elu(o) * v, (array(1, 1), array(1, 5)), ulp=4),
+    Case(
+        "scalars broadcast twice",
+        lambda s, t: jnp.broadcast_to(jnp.broadcast_to(-s, (1,)) * jnp.broadcast_to(-t, (1,)), (3,)),
+        (np.float32(2), np.float32(3)),
+    ),
     Case("mapped", jax.vmap(lambda x, s: x * s + 1, in_axes=(0, 0)), (array(5, 7), array(5))),
     Case("mapped twice", jax.vmap(jax.vmap(lambda a, b: a * b, (None, 0)), (0, None)), (array(5), array(7))),
 ]

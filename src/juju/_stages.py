@@ -30,6 +30,7 @@ WRONG_AVAL = (
     "{name} was compiled for {want} as argument {argument}, and is called with {got}. Call the decorated function "
     "instead: it compiles for every type it meets."
 )
+NOT_LOWERED = "juju.compile_all takes what f.lower(...) returns, not {type}"
 NO_KERNELS = "{name} needs no kernel: its results are its arguments, captured constants, or empty.\n"
 
 
@@ -221,6 +222,9 @@ def compile_all(
     Returns one `Compiled` each, in order; with `return_exceptions` a function that fails has its exception in its
     place, otherwise the first one is raised.
     """
+    for low in lowered:
+        if not isinstance(low, Lowered):
+            raise TypeError(NOT_LOWERED.format(type=type(low).__name__))
     plans: list[Plan | Exception] = []
     for low in lowered:
         try:

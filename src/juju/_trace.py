@@ -91,7 +91,7 @@ def trace(
     except jax.errors.UnexpectedTracerError as error:
         raise LeakedTracerError(LEAKED.format(function=name, reason=_first_sentence(error))) from error
     except TypeError as error:
-        check_arguments(args, kwargs, name=name, error=error)
+        check_arguments(f, args, kwargs, name=name, error=error)
         raise
     jaxpr = traced.jaxpr
     effects = sorted({type(e).__name__ for e in jaxpr.effects})
@@ -154,7 +154,9 @@ def check_dtype(dtype: Any, arg_name: str, function: str) -> None:
     raise ArgumentError(UNKNOWN_DTYPE.format(name=arg_name, function=function, dtype=dtype, known=", ".join(DTYPES)))
 
 
-def check_arguments(args: Sequence[Any], kwargs: dict[str, Any], *, name: str, error: TypeError) -> None:
+def check_arguments(
+    f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], *, name: str, error: TypeError
+) -> None:
     """Turns JAX's complaint about an argument that is not an array into ours, which names it."""
     for path, leaf in jax.tree_util.tree_flatten_with_path((tuple(args), kwargs))[0]:
         try:
@@ -162,7 +164,7 @@ def check_arguments(args: Sequence[Any], kwargs: dict[str, Any], *, name: str, e
         except TypeError:
             if not isinstance(leaf, jax.ShapeDtypeStruct) and f"{type(leaf)}" in str(error):
                 text = NOT_AN_ARRAY.format(
-                    name=jax.tree_util.keystr(path), function=name, value=_short(leaf), type=type(leaf).__name__
+                    name=_path_name(path, f), function=name, value=_short(leaf), type=_type_name(leaf)
                 )
                 raise ArgumentError(text) from error
 
@@ -208,6 +210,11 @@ def _path_name(path: Sequence[Any], f: Callable[..., Any]) -> str:
     if key.idx < len(positional):
         return f"{positional[key.idx].name}{tail}"
     return f"args[{key.idx}]{tail}"
+
+
+def _type_name(x: Any) -> str:
+    name = type(x).__name__
+    return f"{name} of dtype {x.dtype}" if hasattr(x, "dtype") else name
 
 
 def _first_sentence(error: Exception) -> str:

@@ -255,6 +255,8 @@ class _Fusion:
     def _stretch(self, group: _Group, value: SSAValue, shape: tuple[int, ...], amap: AffineMap) -> SSAValue:
         """A value over fewer points, computed where it is read; `shape` and `amap` are how the reader sees it."""
         root = root_of(value)
+        if root in self.scalar_nests:
+            return self._scalar(group, root)
         producer = self.flat_nests.get(root)
         if producer is None:
             return self._load(group, value, shape, amap)
