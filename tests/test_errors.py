@@ -53,8 +53,8 @@ class TestArguments:
             (1j, r"argument x of f has dtype complex64: juju does not compile complex numbers yet"),
             ("s", r"of f is 's', of type str, which is not an array"),
             (object(), r"of type object, which is not an array"),
-            (np.array(["a"]), r"of type ndarray, which is not an array"),
-            (np.array([1, None]), r"of type ndarray, which is not an array"),
+            (np.array(["a"]), r"of type ndarray of dtype .*, which is not an array"),
+            (np.array([1, None]), r"of type ndarray of dtype .*, which is not an array"),
         ],
     )
     def test_what_is_not_an_array(self, x, text) -> None:

@@ -14,10 +14,6 @@ class ArgumentError(JujuError, TypeError):
     """The call: an argument that is not an array, a complex dtype, a device juju does not run on."""
 
 
-class StaticArgumentError(ArgumentError, ValueError):
-    """The call: a static argument that cannot be hashed."""
-
-
 class DeviceError(ArgumentError, ValueError):
     """The call: arrays that are committed to different devices, or lie on one juju does not run on."""
 
