@@ -101,6 +101,32 @@ def inverse_error_tail(centre: str) -> Callable[[Number], Number]:
     return lambda t: inverse_error_ratio((t + mp.mpf(centre)) ** 2)
 
 
+def bessel_small(order: int) -> Callable[[Number], Number]:
+    """I0(x), or I1(x) / x, by (x/2)**2."""
+
+    def function(z):
+        x = 2 * mp.sqrt(z)
+        return mp.besseli(order, x) / (x if order and x else 1) if x or not order else mp.mpf(1) / 2
+
+    return function
+
+
+def bessel_large(order: int) -> Callable[[Number], Number]:
+    """sqrt(x) exp(-x) I(order, x) by 16 / x - 1; the first terms of the asymptotic series where x is huge."""
+
+    def function(t):
+        u = (1 + t) / 16
+        if u > mp.mpf(10) ** -6:
+            return mp.besseli(order, 1 / u) * mp.exp(-1 / u) / mp.sqrt(u)
+        term, total = mp.mpf(1), mp.mpf(1)
+        for k in range(1, 9):
+            term *= -(4 * order**2 - (2 * k - 1) ** 2) * u / (8 * k)
+            total += term
+        return total / mp.sqrt(2 * mp.pi)
+
+    return function
+
+
 def stirling_rest(w: Number) -> Number:
     """x (lgamma(x) - (x - 1/2) log(x) + x - log(2 pi) / 2) for w = 1 / x**2."""
     x = 1 / mp.sqrt(w)
@@ -259,6 +285,28 @@ def special() -> list[Family]:
             0,
             scale=lambda w: mp.digamma(1 / mp.sqrt(w)) / w,
         ),
+        *(
+            Family(
+                f"BESSEL_I{order}_SMALL",
+                bessel_small(order),
+                f"{'I1(y)/y' if order else 'I0(y)'} by x = (y/2)**2",
+                ("0", "16", 10),
+                ("0", "16", 16),
+                0,
+            )
+            for order in (0, 1)
+        ),
+        *(
+            Family(
+                f"BESSEL_I{order}_LARGE",
+                bessel_large(order),
+                f"sqrt(y)*exp(-y)*I{order}(y) by x = 16/y - 1",
+                ("-1", "1", 6),
+                ("-1", "1", 24),
+                0,
+            )
+            for order in (0, 1)
+        ),
         Family(
             "SINPI", lambda x: mp.sinpi(x) / mp.pi, "sin(pi*x)/pi - x", ("0", "0.5", 5), ("0", "0.5", 8), 3, 2, {1: 1}
         ),
@@ -285,6 +333,8 @@ def constants() -> dict[str, tuple[str, list[float]]]:
         short = float(mp.nint(mp.log(2) * scale)) / scale
         comment = "log(2), the sum of 2; the first is short, so its product with an exponent is exact"
         found[f"LN2_SHORT_{kind.upper()}"] = (comment, [short, rounded(mp.log(2) - mp.mpf(short), kind)])
+    series = [rounded(mp.bernoulli(2 * j) / mp.factorial(2 * j), "f64") for j in range(1, 13)]
+    found["EULER_MACLAURIN_F64"] = ("bernoulli(2*j)/(2*j)!, j = 1, ..., 12", series)
     with mp.workdps(450):
         chunks, rest = [], 2 / mp.pi
         for _ in range(24):

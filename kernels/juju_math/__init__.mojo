@@ -5,12 +5,15 @@ by the caller. Kernels are expected to run with subnormal numbers flushed to zer
 """
 
 from .arcus import acos, asin, atan, atan2
+from .bessel import bessel_i0e, bessel_i1e
+from .beta import regularized_incomplete_beta
 from .bits import total_order_key
 from .convert import convert
 from .error import erf, erf_inv, erfc
 from .exponential import exp, exp2, expm1, logistic
 from .gamma import digamma, lgamma
 from .hyperbolic import acosh, asinh, atanh, cosh, sinh, tanh
+from .incomplete import igamma, igamma_grad_a, igammac
 from .integer import (
     clz,
     int_div,
@@ -44,3 +47,4 @@ from .semantic import (
     square,
 )
 from .trigonometric import cos, sin, sincos, tan
+from .zeta import polygamma, zeta

@@ -20,20 +20,18 @@ def pow[dt: DType, e: DType, w: SIMDLength](x: SIMD[dt, w], y: SIMD[e, w]) -> SI
     comptime assert dt == DType.float32 or dt == DType.float64, "pow: f32 or f64"
     var p = convert[dt](y)
     var a = magnitude(x)
+    return _special(x, a, p, positive_power(a, p))
+
+
+@always_inline
+def positive_power[dt: DType, w: SIMDLength](a: SIMD[dt, w], y: SIMD[dt, w]) -> SIMD[dt, w]:
+    """`a**y` for `a` not negative; 0 times an infinite logarithm is NaN."""
     comptime if dt == DType.float32:
-        return _special(
-            x,
-            a,
-            p,
-            rebind[SIMD[dt, w]](_power_f32(rebind[SIMD[DType.float32, w]](a), rebind[SIMD[DType.float32, w]](p))),
-        )
+        comptime S = SIMD[DType.float32, w]
+        return rebind[SIMD[dt, w]](_power_f32(rebind[S](a), rebind[S](y)))
     else:
-        return _special(
-            x,
-            a,
-            p,
-            rebind[SIMD[dt, w]](_power_f64(rebind[SIMD[DType.float64, w]](a), rebind[SIMD[DType.float64, w]](p))),
-        )
+        comptime S = SIMD[DType.float64, w]
+        return rebind[SIMD[dt, w]](_power_f64(rebind[S](a), rebind[S](y)))
 
 
 @always_inline

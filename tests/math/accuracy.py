@@ -111,7 +111,7 @@ def high_precision(scipy_name: str, function: Callable) -> Callable[[np.ndarray]
             exact = [function(mpmath.mpf(float(v))) for v in x]
             high = np.array([float(v) for v in exact])
             low = [float(v - mpmath.mpf(h)) if np.isfinite(h) else 0.0 for v, h in zip(exact, high, strict=True)]
-        high = np.where(high == 0, np.copysign(high, x), high) if scipy_name in ("erf", "erfinv") else high
+        high = np.where(high == 0, np.copysign(high, x), high) if scipy_name in ("erf", "erfinv", "i1e") else high
         wide = high.astype(np.longdouble)
         return np.where(np.array(low) == 0, wide, wide + np.array(low))
 
@@ -124,6 +124,21 @@ def _inverse_erf(x):
         return x * mpmath.inf if abs(x) == 1 else mpmath.nan
     y = mpmath.mpf(float(special.erfinv(float(x))))
     return y - (mpmath.erf(y) - x) * mpmath.sqrt(mpmath.pi) / 2 * mpmath.exp(y * y)
+
+
+def _scaled_bessel(order: int) -> Callable:
+    """exp(-|x|) I(order, x)."""
+
+    def function(x):
+        if mpmath.isinf(x):
+            return mpmath.mpf(0)
+        if abs(x) > 1e6:  # mpmath gives up; the next term is below 1e-20
+            u = 1 / (8 * abs(x))
+            terms = 1 - (4 * order**2 - 1) * u + (4 * order**2 - 1) * (4 * order**2 - 9) * u**2 / 2
+            return mpmath.sign(x) ** order * terms / mpmath.sqrt(2 * mpmath.pi * abs(x))
+        return mpmath.besseli(order, x) * mpmath.exp(-abs(x))
+
+    return function
 
 
 def _erfc(x):
@@ -222,4 +237,6 @@ SPECIAL = [
         signed=False,
         near=(1.0, 1.4616321449683622, 2.0, 3.0),
     ),
+    Function("bessel_i0e", lax.bessel_i0e, high_precision("i0e", _scaled_bessel(0)), (2.5, 2.5), near=(8.0, 12.0)),
+    Function("bessel_i1e", lax.bessel_i1e, high_precision("i1e", _scaled_bessel(1)), (2.5, 2.5), near=(8.0, 12.0)),
 ]
