@@ -180,6 +180,20 @@ TABLE: tuple[Row, ...] = (
     # Gamma family.
     _math("lgamma", "lgamma_p", 60, "4 ulp"),
     _math("digamma", "digamma_p", 60, "4 ulp"),
+    _math("igamma", "igamma_p", 400, "as JAX", form="binary"),
+    _math("igammac", "igammac_p", 400, "as JAX", form="binary"),
+    _math("igamma_grad_a", "igamma_grad_a_p", 600, "as JAX", form="binary"),
+    _math("zeta", "zeta_p", 200, "as JAX", form="binary"),
+    _math("polygamma", "polygamma_p", 300, "as JAX", form="binary"),
+    _math("bessel_i0e", "bessel_i0e_p", 60, "as JAX"),
+    _math("bessel_i1e", "bessel_i1e_p", 60, "as JAX"),
+    _math(
+        "regularized_incomplete_beta",
+        "regularized_incomplete_beta_p",
+        500,
+        "as JAX",
+        form="ternary",
+    ),
 )
 
 ROWS: dict[str, Row] = {row.name: row for row in TABLE}
