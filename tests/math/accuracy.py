@@ -237,6 +237,6 @@ SPECIAL = [
         signed=False,
         near=(1.0, 1.4616321449683622, 2.0, 3.0),
     ),
-    Function("bessel_i0e", lax.bessel_i0e, high_precision("i0e", _scaled_bessel(0)), (2.5, 2.5), near=(8.0, 12.0)),
-    Function("bessel_i1e", lax.bessel_i1e, high_precision("i1e", _scaled_bessel(1)), (2.5, 2.5), near=(8.0, 12.0)),
+    Function("bessel_i0e", lax.bessel_i0e, high_precision("i0e", _scaled_bessel(0)), (3, 3), near=(8.0, 12.0)),
+    Function("bessel_i1e", lax.bessel_i1e, high_precision("i1e", _scaled_bessel(1)), (3, 3), near=(8.0, 12.0)),
 ]
