@@ -1,8 +1,7 @@
 """Inverse trigonometric functions: asin, acos, atan, atan2."""
 
 from .bits import infinity, magnitude, sign_bits, with_sign
-from .coefficients import ASIN_F32, ASIN_F64, ATAN_F32, ATAN_F64, HALF_PI_F32, HALF_PI_F64
-from .polynomial import constant, horner, pick
+from .coefficients import HALF_PI_HIGH, HALF_PI_MIDDLE, asin_poly, atan_poly
 from .root import sqrt
 
 
@@ -11,21 +10,20 @@ def _half_angle[dt: DType, w: SIMDLength](a: SIMD[dt, w]) -> Tuple[SIMD[dt, w], 
     """s + t = asin(a) up to 1/2; beyond, s + t = acos(a) / 2. NaN above 1."""
     var z = a.gt(0.5).select((1 - a) * 0.5, a * a)
     var s = a.gt(0.5).select(sqrt(z), a)
-    return (s, s * z * horner[pick[dt, ASIN_F32, ASIN_F64]](z))
+    return (s, s * z * asin_poly(z))
 
 
 @always_inline
 def asin[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     """`lax.asin`. At most 1.3 ulp."""
     comptime assert dt == DType.float32 or dt == DType.float64, "asin: f32 or f64"
-    comptime HALF_PI = pick[dt, HALF_PI_F32, HALF_PI_F64]
     var a = magnitude(x)
     var s, t = _half_angle(a)
     comptime minus_two = SIMD[dt, w](-2)
-    comptime quarter = constant[HALF_PI, 0, dt, w]()
+    comptime quarter = SIMD[dt, w](HALF_PI_HIGH[dt])
     var h = s.fma(minus_two, quarter)
     var lost = s.fma(minus_two, quarter - h)
-    var far = h + (t.fma(minus_two, constant[HALF_PI, 1, dt, w]()) + lost)
+    var far = h + (t.fma(minus_two, SIMD[dt, w](HALF_PI_MIDDLE[dt])) + lost)
     return with_sign(a.gt(0.5).select(far, s + t), sign_bits(x))
 
 
@@ -33,33 +31,31 @@ def asin[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
 def acos[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     """`lax.acos`: pi/2 - asin(x) in the middle, 2 asin(sqrt((1 - |x|) / 2)) or pi minus it outside. At most 1.3 ulp."""
     comptime assert dt == DType.float32 or dt == DType.float64, "acos: f32 or f64"
-    comptime HALF_PI = pick[dt, HALF_PI_F32, HALF_PI_F64]
     var a = magnitude(x)
     var s, t = _half_angle(a)
     # the result is quarters * pi/2 - factor * (s + t)
     var outside = a.gt(0.5)
     var factor = with_sign(outside.select(SIMD[dt, w](-2), SIMD[dt, w](1)), sign_bits(x))
     var quarters = outside.select(x.lt(0).select(SIMD[dt, w](2), SIMD[dt, w](0)), SIMD[dt, w](1))
-    var r = t.fma(factor, -(quarters * constant[HALF_PI, 1, dt, w]()))
-    return quarters.fma(constant[HALF_PI, 0, dt, w](), -s.fma(factor, r))
+    var r = t.fma(factor, -(quarters * SIMD[dt, w](HALF_PI_MIDDLE[dt])))
+    return quarters.fma(SIMD[dt, w](HALF_PI_HIGH[dt]), -s.fma(factor, r))
 
 
 @always_inline
 def _atan_unit[dt: DType, w: SIMDLength](q: SIMD[dt, w]) -> SIMD[dt, w]:
     """The arc tangent for q from 0 to 1."""
     var z = q * q
-    return (q * z).fma(horner[pick[dt, ATAN_F32, ATAN_F64]](z), q)
+    return (q * z).fma(atan_poly(z), q)
 
 
 @always_inline
 def atan[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     """`lax.atan`. At most 1.5 ulp."""
     comptime assert dt == DType.float32 or dt == DType.float64, "atan: f32 or f64"
-    comptime HALF_PI = pick[dt, HALF_PI_F32, HALF_PI_F64]
     var a = magnitude(x)
     var beyond = a.gt(1)
     var p = _atan_unit(beyond.select(1 / a, a))
-    var far = constant[HALF_PI, 0, dt, w]() - (p - constant[HALF_PI, 1, dt, w]())
+    var far = SIMD[dt, w](HALF_PI_HIGH[dt]) - (p - SIMD[dt, w](HALF_PI_MIDDLE[dt]))
     return with_sign(beyond.select(far, p), sign_bits(x))
 
 
@@ -67,7 +63,6 @@ def atan[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
 def atan2[dt: DType, w: SIMDLength](y: SIMD[dt, w], x: SIMD[dt, w]) -> SIMD[dt, w]:
     """`lax.atan2`, with the special cases of C. At most 1.7 ulp."""
     comptime assert dt == DType.float32 or dt == DType.float64, "atan2: f32 or f64"
-    comptime HALF_PI = pick[dt, HALF_PI_F32, HALF_PI_F64]
     comptime zero = SIMD[dt, w](0)
     var ay = magnitude(y)
     var ax = magnitude(x)
@@ -80,5 +75,5 @@ def atan2[dt: DType, w: SIMDLength](y: SIMD[dt, w], x: SIMD[dt, w]) -> SIMD[dt, 
     var left = sign_bits(x)
     var quarters = steep.select(SIMD[dt, w](1), left.ne(0).select(SIMD[dt, w](2), zero))
     var p = with_sign(_atan_unit(q), steep.select(left ^ sign_bits(SIMD[dt, w](-1)), left))
-    var r = quarters.fma(constant[HALF_PI, 0, dt, w](), quarters.fma(constant[HALF_PI, 1, dt, w](), p))
+    var r = quarters.fma(SIMD[dt, w](HALF_PI_HIGH[dt]), quarters.fma(SIMD[dt, w](HALF_PI_MIDDLE[dt]), p))
     return with_sign(r, sign_bits(y))

@@ -1,22 +1,18 @@
 """The error function family: erf, erfc, erf_inv."""
 
 from .bits import infinity, magnitude, quiet_nan, sign_bits, with_sign
-from .coefficients import EXP2_NEAREST_F32, EXP2_NEAREST_F64, EXP_F32, EXP_F64, LN2_F32, LN2_F64, LOG2E_F32, LOG2E_F64
+from .coefficients import LN2_HIGH, LN2_LOW, LOG2E_HIGH, exp2_nearest_poly, exp_poly
 from .logarithm import log_of_sum
-from .polynomial import MAGIC, constant, horner, pick, power_of_two, two_sum
+from .polynomial import MAGIC, power_of_two, two_sum
 from .root import sqrt
 from .special_coefficients import (
-    ERFCX_F32,
-    ERFCX_F64,
-    ERF_F32,
-    ERF_F64,
-    ERF_INV_FAR_TAIL_F64,
-    ERF_INV_MIDDLE_F32,
-    ERF_INV_MIDDLE_F64,
-    ERF_INV_TAIL_F32,
-    ERF_INV_TAIL_F64,
-    LOG2_ERFC_F32,
-    LOG2_ERFC_F64,
+    ERFCX_FIRST,
+    erfcx_poly,
+    erf_inv_far_tail_poly,
+    erf_inv_middle_poly,
+    erf_inv_tail_poly,
+    erf_poly,
+    log2_erfc_poly,
 )
 
 
@@ -26,12 +22,12 @@ def erf[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     comptime assert dt == DType.float32 or dt == DType.float64, "erf: f32 or f64"
     comptime most = Scalar[dt](3.95) if dt == DType.float32 else Scalar[dt](5.95)
     var a = magnitude(x)
-    var small = x.fma(horner[pick[dt, ERF_F32, ERF_F64]](x * x), x)
-    var v = horner[pick[dt, LOG2_ERFC_F32, LOG2_ERFC_F64]](a.gt(most).select(SIMD[dt, w](most), a))
+    var small = x.fma(erf_poly(x * x), x)
+    var v = log2_erfc_poly(a.gt(most).select(SIMD[dt, w](most), a))
     var n = v + MAGIC[dt] - MAGIC[dt]
     var r = v - n
     var s = power_of_two(n)
-    var u = s.fma(r * horner[pick[dt, EXP2_NEAREST_F32, EXP2_NEAREST_F64]](r), s)
+    var u = s.fma(r * exp2_nearest_poly(r), s)
     return with_sign(a.lt(0.9).select(magnitude(small), 1 - u), sign_bits(x))
 
 
@@ -40,7 +36,7 @@ def erfc[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     """`lax.erfc`: 1 - erf(x) up to 0.6, then exp(-x**2) times a polynomial. At most 2.4 ulp."""
     comptime assert dt == DType.float32 or dt == DType.float64, "erfc: f32 or f64"
     var a = magnitude(x)
-    var small = 1 - x.fma(horner[pick[dt, ERF_F32, ERF_F64]](x * x), x)
+    var small = 1 - x.fma(erf_poly(x * x), x)
     var far = _erfc_beyond(a)
     far = x.lt(0).select(2 - far, far)
     return a.lt(0.6).select(small, far)
@@ -52,7 +48,6 @@ def _erfc_beyond[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     comptime one = SIMD[dt, w](1)
     comptime most = Scalar[dt](9.39) if dt == DType.float32 else Scalar[dt](26.63)  # there the result is 0
     comptime centre = SIMD[dt, w](1.5) if dt == DType.float32 else SIMD[dt, w](2)
-    comptime LN2 = pick[dt, LN2_F32, LN2_F64]
     var a = x.gt(most).select(SIMD[dt, w](most), x)
     # 1 / d = inverse (1 + e); q = (a - centre) / d
     var d, d_low = two_sum(a, centre)
@@ -61,9 +56,8 @@ def _erfc_beyond[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     var c = inverse * (-2 * centre)
     var q = c.fma(e, inverse.fma(-2 * centre, one))
     # m + m_low = p / d, where p = c0 + q t has a rounding error p_low
-    comptime ERFCX = pick[dt, ERFCX_F32, ERFCX_F64]
-    comptime c0 = constant[ERFCX, 0, dt, w]()
-    var t = horner[ERFCX, first=1](q)
+    comptime c0 = SIMD[dt, w](ERFCX_FIRST[dt])
+    var t = erfcx_poly(q)
     var p = q.fma(t, c0)
     var p_low = q.fma(t, c0 - p)
     var m = p * inverse
@@ -71,9 +65,9 @@ def _erfc_beyond[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     # exp(-a**2) with the rounding error of a**2
     var y = -(a * a)
     var y_low = a.fma(a, y)
-    var n = y.fma(constant[pick[dt, LOG2E_F32, LOG2E_F64], 0, dt, w](), SIMD[dt, w](MAGIC[dt])) - MAGIC[dt]
-    var r = (-n).fma(constant[LN2, 0, dt, w](), y) + (-n).fma(constant[LN2, 1, dt, w](), -y_low)
-    var g = (r * r).fma(horner[pick[dt, EXP_F32, EXP_F64]](r), r)
+    var n = y.fma(SIMD[dt, w](LOG2E_HIGH[dt]), SIMD[dt, w](MAGIC[dt])) - MAGIC[dt]
+    var r = (-n).fma(SIMD[dt, w](LN2_HIGH[dt]), y) + (-n).fma(SIMD[dt, w](LN2_LOW[dt]), -y_low)
+    var g = (r * r).fma(exp_poly(r), r)
     return (m + g.fma(m, m_low)) * power_of_two(n)
 
 
@@ -88,14 +82,14 @@ def erf_inv[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     var v = -log_of_sum(u, u_low - z_low, SIMD[dt, w](0))
     var f: SIMD[dt, w]
     comptime if dt == DType.float32:
-        var tail = horner[ERF_INV_TAIL_F32](sqrt(v) - 3)
-        f = v.lt(5).select(horner[ERF_INV_MIDDLE_F32](v - 2.5), tail)
+        var tail = erf_inv_tail_poly(sqrt(v) - 3)
+        f = v.lt(5).select(erf_inv_middle_poly(v - 2.5), tail)
     else:
-        f = horner[ERF_INV_MIDDLE_F64](v - 3.125)
+        f = erf_inv_middle_poly(v - 3.125)
         var outside = v.gt(6.25)
         if outside.reduce_or():
             var s = sqrt(v)
-            var tail = s.gt(4).select(horner[ERF_INV_FAR_TAIL_F64](s - 5), horner[ERF_INV_TAIL_F64](s - 3.25))
+            var tail = s.gt(4).select(erf_inv_far_tail_poly(s - 5), erf_inv_tail_poly(s - 3.25))
             f = outside.select(tail, f)
     var limit = a.eq(1).select(infinity[dt, w](), quiet_nan[dt, w]())
     return a.lt(1).select(x * f, with_sign(limit, sign_bits(x)))

@@ -5,19 +5,8 @@ overflows, underflows and flushes as it should, at the price of a wider interval
 """
 
 from .bits import magnitude
-from .coefficients import (
-    EXP2_F32,
-    EXP2_F64,
-    EXPM1_F32,
-    EXPM1_F64,
-    EXP_F32,
-    EXP_F64,
-    LN2_F32,
-    LN2_F64,
-    LOG2E_F32,
-    LOG2E_F64,
-)
-from .polynomial import BIAS, MAGIC, constant, horner, pick, power_of_two
+from .coefficients import LN2_HIGH, LN2_LOW, LOG2E_HIGH, exp2_poly, exp_poly, expm1_poly
+from .polynomial import BIAS, MAGIC, power_of_two
 
 
 @always_inline
@@ -26,14 +15,13 @@ def exp[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     comptime assert dt == DType.float32 or dt == DType.float64, "exp: f32 or f64"
     comptime low = Scalar[dt](-88.2) if dt == DType.float32 else Scalar[dt](-709.2)  # n = -127 (-1023)
     comptime high = Scalar[dt](88.8) if dt == DType.float32 else Scalar[dt](710)
-    comptime LN2 = pick[dt, LN2_F32, LN2_F64]
     var y = x.gt(high).select(SIMD[dt, w](high), x)  # NaN passes both
     y = y.lt(low).select(SIMD[dt, w](low), y)
-    var n = y.fma(constant[pick[dt, LOG2E_F32, LOG2E_F64], 0, dt, w](), SIMD[dt, w](MAGIC[dt])) - MAGIC[dt]
+    var n = y.fma(SIMD[dt, w](LOG2E_HIGH[dt]), SIMD[dt, w](MAGIC[dt])) - MAGIC[dt]
     n = n.gt(BIAS[dt]).select(SIMD[dt, w](BIAS[dt]), n)
-    var r = (-n).fma(constant[LN2, 0, dt, w](), y)
-    r = (-n).fma(constant[LN2, 1, dt, w](), r)
-    var q = (r * r).fma(horner[pick[dt, EXP_F32, EXP_F64]](r), r)
+    var r = (-n).fma(SIMD[dt, w](LN2_HIGH[dt]), y)
+    r = (-n).fma(SIMD[dt, w](LN2_LOW[dt]), r)
+    var q = (r * r).fma(exp_poly(r), r)
     var s = power_of_two(n)
     return s.fma(q, s)
 
@@ -56,7 +44,7 @@ def exp2_of_sum[dt: DType, w: SIMDLength](x: SIMD[dt, w], low: SIMD[dt, w]) -> S
     n = n.gt(BIAS[dt]).select(SIMD[dt, w](BIAS[dt]), n)
     var r = (y - n) + low
     var s = power_of_two(n)
-    return s.fma(r * horner[pick[dt, EXP2_F32, EXP2_F64]](r), s)
+    return s.fma(r * exp2_poly(r), s)
 
 
 @always_inline
@@ -65,15 +53,14 @@ def expm1[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     comptime assert dt == DType.float32 or dt == DType.float64, "expm1: f32 or f64"
     comptime low = Scalar[dt](-20) if dt == DType.float32 else Scalar[dt](-40)
     comptime high = Scalar[dt](88.8) if dt == DType.float32 else Scalar[dt](710)
-    comptime LN2 = pick[dt, LN2_F32, LN2_F64]
     comptime tiny = Scalar[dt](1e-8) if dt == DType.float32 else Scalar[dt](1e-17)
     var y = x.gt(high).select(SIMD[dt, w](high), x)
     y = y.lt(low).select(SIMD[dt, w](low), y)
-    var n = y.fma(constant[pick[dt, LOG2E_F32, LOG2E_F64], 0, dt, w](), SIMD[dt, w](MAGIC[dt])) - MAGIC[dt]
-    var r0 = (-n).fma(constant[LN2, 0, dt, w](), y)
-    var r = (-n).fma(constant[LN2, 1, dt, w](), r0)
-    var lost = (-n).fma(constant[LN2, 1, dt, w](), r0 - r)
-    var t = (r * r).fma(horner[pick[dt, EXPM1_F32, EXPM1_F64]](r), lost)
+    var n = y.fma(SIMD[dt, w](LOG2E_HIGH[dt]), SIMD[dt, w](MAGIC[dt])) - MAGIC[dt]
+    var r0 = (-n).fma(SIMD[dt, w](LN2_HIGH[dt]), y)
+    var r = (-n).fma(SIMD[dt, w](LN2_LOW[dt]), r0)
+    var lost = (-n).fma(SIMD[dt, w](LN2_LOW[dt]), r0 - r)
+    var t = (r * r).fma(expm1_poly(r), lost)
     var s = power_of_two(n - 1)  # half of 2**n, which may be infinite where the result is not
     var h = s.fma(t, s.fma(r, s - 0.5))
     return magnitude(x).lt(tiny).select(x, h + h)

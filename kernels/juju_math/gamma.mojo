@@ -3,20 +3,14 @@
 from std.sys.intrinsics import llvm_intrinsic
 
 from .bits import infinity, magnitude, quiet_nan, sign_bits, with_sign
-from .coefficients import DIGAMMA_ZERO_F32, DIGAMMA_ZERO_F64, LGAMMA_SHIFT_F32, LGAMMA_SHIFT_F64, PI_F32, PI_F64
+from .coefficients import DIGAMMA_ZERO_HIGH, DIGAMMA_ZERO_LOW, LGAMMA_SHIFT, PI_HIGH, PI_LOW
 from .logarithm import SMALLEST_NORMAL, log, log_extended
-from .polynomial import constant, horner, pick
 from .special_coefficients import (
-    DIGAMMA_LARGE_F32,
-    DIGAMMA_LARGE_F64,
-    DIGAMMA_MIDDLE_F32,
-    DIGAMMA_MIDDLE_F64,
-    LGAMMA_LARGE_F32,
-    LGAMMA_LARGE_F64,
-    LGAMMA_MIDDLE_F32,
-    LGAMMA_MIDDLE_F64,
-    SINPI_F32,
-    SINPI_F64,
+    digamma_large_poly,
+    digamma_middle_poly,
+    lgamma_large_poly,
+    lgamma_middle_poly,
+    sinpi_poly,
 )
 from .trigonometric import tangent
 
@@ -36,7 +30,7 @@ def lgamma[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     # gamma(x) gamma(1-x) = pi / sin(pi x)
     var f = _fraction(x)
     var z = f * f
-    var s = magnitude((f * z).fma(horner[pick[dt, SINPI_F32, SINPI_F64]](z), f))
+    var s = magnitude((f * z).fma(sinpi_poly(z), f))
     y = negative.select(-log(s) - y, y)
     var pole = negative & (f.eq(0) | magnitude(x).eq(infinity[dt, w]()))
     return pole.select(infinity[dt, w](), y)
@@ -67,7 +61,7 @@ def _lgamma_positive[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
         argument = three.select(four.select((x - 1) * (x - 2), x - 1), argument)
     var large = x.ge(start)
     var high, low = log_extended(large.select(x, argument))
-    var c = horner[pick[dt, LGAMMA_MIDDLE_F32, LGAMMA_MIDDLE_F64]](y)
+    var c = lgamma_middle_poly(y)
     var p = y * c
     var p_low = y.fma(c, -p)
     var term = factor * high  # at least as large as p, or 0
@@ -80,8 +74,8 @@ def _lgamma_positive[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     var main = a * l
     var inverse = 1 / x
     var rest = inverse.fma(
-        horner[pick[dt, LGAMMA_LARGE_F32, LGAMMA_LARGE_F64]](inverse * inverse),
-        constant[pick[dt, LGAMMA_SHIFT_F32, LGAMMA_SHIFT_F64], 0, dt, w](),
+        lgamma_large_poly(inverse * inverse),
+        SIMD[dt, w](LGAMMA_SHIFT[dt]),
     )
     rest += a.fma(l_low, a.fma(l, -main))
     var far = main.lt(infinity[dt, w]()).select(main + rest, main)
@@ -98,7 +92,6 @@ def digamma[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     terms of the reflection formula.
     """
     comptime assert dt == DType.float32 or dt == DType.float64, "digamma: f32 or f64"
-    comptime PI = pick[dt, PI_F32, PI_F64]
     var negative = x.lt(0)
     var y = _digamma_positive(negative.select(1 - x, x))
     if not negative.reduce_or():
@@ -107,10 +100,10 @@ def digamma[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     var f = _fraction(x)
     var steep = magnitude(f).gt(0.25)
     var g = steep.select(0.5 - magnitude(f), magnitude(f))
-    var angle = g * constant[PI, 0, dt, w]()
-    var low = g.fma(constant[PI, 1, dt, w](), g.fma(constant[PI, 0, dt, w](), -angle))
+    var angle = g * SIMD[dt, w](PI_HIGH[dt])
+    var low = g.fma(SIMD[dt, w](PI_LOW[dt]), g.fma(SIMD[dt, w](PI_HIGH[dt]), -angle))
     var t = tangent(angle, low)
-    var cotangent = constant[PI, 0, dt, w]() * steep.select(t, 1 / t)
+    var cotangent = SIMD[dt, w](PI_HIGH[dt]) * steep.select(t, 1 / t)
     var r = y - with_sign(cotangent, sign_bits(f))
     r = f.eq(0).select(quiet_nan[dt, w](), r)
     return negative.select(r, y)
@@ -120,7 +113,6 @@ def digamma[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
 def _digamma_positive[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     """By a polynomial around the zero after at most one step of the recurrence, or by the asymptotic series."""
     comptime V = SIMD[dt, w]
-    comptime ZERO = pick[dt, DIGAMMA_ZERO_F32, DIGAMMA_ZERO_F64]
     comptime start = Scalar[dt](2) if dt == DType.float32 else Scalar[dt](3)
     var large = x.ge(start)
     var below = x.lt(1)
@@ -132,11 +124,11 @@ def _digamma_positive[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
         base = two.select(x - 1, base)
         step = two.select(x - 1, step)
     var inverse = 1 / large.select(x, step)
-    var y = (base - constant[ZERO, 0, dt, w]()) - constant[ZERO, 1, dt, w]()
-    var middle = y.fma(horner[pick[dt, DIGAMMA_MIDDLE_F32, DIGAMMA_MIDDLE_F64]](y), inverse)
+    var y = (base - SIMD[dt, w](DIGAMMA_ZERO_HIGH[dt])) - SIMD[dt, w](DIGAMMA_ZERO_LOW[dt])
+    var middle = y.fma(digamma_middle_poly(y), inverse)
     var z = inverse * inverse
     var high, low = log_extended(x)
-    var rest = z * horner[pick[dt, DIGAMMA_LARGE_F32, DIGAMMA_LARGE_F64]](z)
+    var rest = z * digamma_large_poly(z)
     var far = high + (low - inverse.fma(V(0.5), rest))
     var r = large.select(far, middle)
     r = x.lt(infinity[dt, w]()).select(r, x)

@@ -3,22 +3,9 @@
 from std.memory import bitcast
 
 from .bits import MANTISSA_BITS, Signed, infinity, is_nan, magnitude, quiet_nan, sign_bits, to_signed_bits, with_sign
-from .coefficients import (
-    TANH_F32,
-    TANH_F64,
-    EXP2_NEAREST_F32,
-    EXP2_NEAREST_F64,
-    COSH_F32,
-    COSH_F64,
-    LN2_F32,
-    LN2_F64,
-    LOG2E_F32,
-    LOG2E_F64,
-    SINH_F32,
-    SINH_F64,
-)
+from .coefficients import LN2_HIGH, LN2_LOW, LOG2E_HIGH, cosh_poly, exp2_nearest_poly, sinh_poly, tanh_poly
 from .logarithm import log_of_sum
-from .polynomial import BIAS, MAGIC, constant, horner, pick, power_of_two, two_sum
+from .polynomial import BIAS, MAGIC, power_of_two, two_sum
 from .root import sqrt
 
 
@@ -29,14 +16,14 @@ def tanh[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     comptime low = Scalar[dt](-30) if dt == DType.float32 else Scalar[dt](-60)
     var a = magnitude(x)
     var z = x * x
-    var small = (x * z).fma(horner[pick[dt, TANH_F32, TANH_F64]](z), x)
+    var small = (x * z).fma(tanh_poly(z), x)
     # u needs less than full precision, so the argument is not split with care
-    var v = a * (-2 * constant[pick[dt, LOG2E_F32, LOG2E_F64], 0, dt, w]())
+    var v = a * (-2 * SIMD[dt, w](LOG2E_HIGH[dt]))
     v = v.lt(low).select(SIMD[dt, w](low), v)
     var n = v + MAGIC[dt] - MAGIC[dt]
     var r = v - n
     var s = power_of_two(n)
-    var u = s.fma(r * horner[pick[dt, EXP2_NEAREST_F32, EXP2_NEAREST_F64]](r), s)
+    var u = s.fma(r * exp2_nearest_poly(r), s)
     var large = 1 - (u + u) / (u + 1)
     return with_sign(a.lt(0.55).select(magnitude(small), large), sign_bits(x))
 
@@ -45,17 +32,16 @@ def tanh[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
 def _halves[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> Tuple[SIMD[dt, w], SIMD[dt, w], SIMD[dt, w], SIMD[dt, w]]:
     """2**(n-2), 2**(-n-2), sinh(r) and cosh(r) - 1 for |x| = n log(2) + r, |r| at most log(2)/2."""
     comptime high = Scalar[dt](89.6) if dt == DType.float32 else Scalar[dt](710.6)
-    comptime LN2 = pick[dt, LN2_F32, LN2_F64]
     comptime I = Signed[dt]
     comptime both = Scalar[I](Int(BIAS[dt]) * 2 - 4) << Scalar[I](MANTISSA_BITS[dt])
     var y = magnitude(x)
     y = y.gt(high).select(SIMD[dt, w](high), y)
-    var n = y.fma(constant[pick[dt, LOG2E_F32, LOG2E_F64], 0, dt, w](), SIMD[dt, w](MAGIC[dt])) - MAGIC[dt]
-    var r = (-n).fma(constant[LN2, 0, dt, w](), y)
-    r = (-n).fma(constant[LN2, 1, dt, w](), r)
+    var n = y.fma(SIMD[dt, w](LOG2E_HIGH[dt]), SIMD[dt, w](MAGIC[dt])) - MAGIC[dt]
+    var r = (-n).fma(SIMD[dt, w](LN2_HIGH[dt]), y)
+    r = (-n).fma(SIMD[dt, w](LN2_LOW[dt]), r)
     var z = r * r
-    var sinh_r = (r * z).fma(horner[pick[dt, SINH_F32, SINH_F64]](z), r)
-    var cosh_r = z * z.fma(horner[pick[dt, COSH_F32, COSH_F64]](z), SIMD[dt, w](0.5))
+    var sinh_r = (r * z).fma(sinh_poly(z), r)
+    var cosh_r = z * z.fma(cosh_poly(z), SIMD[dt, w](0.5))
     var up = power_of_two(n - 2)
     var down = bitcast[dt, w](max(both - to_signed_bits(up), SIMD[I, w](0)))
     return (up, down, sinh_r, cosh_r)

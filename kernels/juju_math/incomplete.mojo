@@ -11,15 +11,11 @@ from .gamma import digamma, lgamma
 from .logarithm import SMALLEST_NORMAL, log, log1p_tail, log_extended
 from .polynomial import horner, two_sum
 from .root import sqrt
-from .special_coefficients import LGAMMA_LARGE_F64
+from .special_coefficients import lgamma_large_poly
 
 comptime D = DType.float64
 comptime HALF_LOG_TWO_PI = 0.91893853320467274178
 comptime INVERSE_SQRT_TWO_PI = 0.39894228040143267794
-
-# Temme's expansion: (1/m - 1/e) by e, where m = (x - a) / a and e**2 / 2 = m - log(1 + m)
-comptime TEMME: List[Float64] = [-1.0 / 3.0, 1.0 / 12.0, -2.0 / 135.0, 1.0 / 864.0, 1.0 / 2835.0]
-comptime TEMME_SLOPE: List[Float64] = [1.0 / 12.0, -4.0 / 135.0, 1.0 / 288.0, 4.0 / 2835.0]
 
 comptime TOLERANCE[dt: DType] = 1.0 / (1 << 28) if dt == DType.float32 else 1.0 / (1 << 52)
 
@@ -55,7 +51,7 @@ def _arguments[w: SIMDLength](a: SIMD[D, w], x: SIMD[D, w]) -> _Arguments[w]:
     var l = near.select(log1p_tail(near.select(m, V(0)), V(0)), (high - m) + (u_low / u + low))
     l = ratio.lt(SMALLEST_NORMAL[D]).select(-infinity[D, w](), l)
     var inverse = 1 / a
-    var rest = inverse * horner[LGAMMA_LARGE_F64](inverse * inverse)
+    var rest = inverse * lgamma_large_poly(inverse * inverse)
     var by_stirling = a.fma(l, log(a) * 0.5 - HALF_LOG_TWO_PI - rest)
     var large = a.ge(4.5)
     var plain = a.fma(log(x), -x) - lgamma(large.select(V(1), a))
@@ -164,14 +160,23 @@ def _temme[w: SIMDLength, derivative: Bool, upper: Bool](s: _Arguments[w]) -> SI
     var left = s.m.lt(0)
     var e = sqrt(s.l * -2)
     e = left.select(-e, e)
-    var c = magnitude(s.m).lt(0.1).select(horner[TEMME](e), 1 / s.m - 1 / e)
+    # the expansion of 1 / m - 1 / e by e, where e**2 / 2 = m - log(1 + m)
+    var c = (
+        magnitude(s.m)
+        .lt(0.1)
+        .select(horner[-1.0 / 3.0, 1.0 / 12.0, -2.0 / 135.0, 1.0 / 864.0, 1.0 / 2835.0](e), 1 / s.m - 1 / e)
+    )
     var inverse = 1 / s.a
     var gauss = exp(s.a * s.l) * sqrt(inverse) * INVERSE_SQRT_TWO_PI
     comptime if derivative:
         var logarithm = s.l + s.m
         var slope = magnitude(e).lt(0.01).select(1 - e * (1.0 / 6.0) + e * e * (1.0 / 36.0), logarithm / e)
         var e_da = -(slope + e * 0.5) * inverse
-        return -gauss * (slope + c * (logarithm - inverse * 0.5) + horner[TEMME_SLOPE](e) * e_da)
+        return -gauss * (
+            slope
+            + c * (logarithm - inverse * 0.5)
+            + horner[1.0 / 12.0, -4.0 / 135.0, 1.0 / 288.0, 4.0 / 2835.0](e) * e_da
+        )
     else:
         var y = e * sqrt(s.a * 0.5)
         comptime if upper:

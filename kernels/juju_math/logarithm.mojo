@@ -7,8 +7,8 @@ The argument is split as 2**n m with m from sqrt(1/2) to sqrt(2). f32 uses a pol
 from std.memory import bitcast
 
 from .bits import MANTISSA_BITS, Signed, infinity, quiet_nan, sign_bits, to_bits, to_signed_bits, with_sign, magnitude
-from .coefficients import ATANH_F64, LN2_F32, LN2_F64, LN2_SHORT_F32, LN2_SHORT_F64, LOG2E_F32, LOG2E_F64, LOG_F32
-from .polynomial import MAGIC, constant, horner, pick, two_sum
+from .coefficients import LN2_SHORT_HIGH, LN2_SHORT_LOW, LN2_HIGH, LN2_LOW, LOG2E_HIGH, LOG2E_LOW, atanh_poly, log_poly
+from .polynomial import MAGIC, two_sum
 
 comptime SQRT_HALF_BITS[dt: DType] = 0x3F3504F3 if dt == DType.float32 else 0x3FE6A09E667F3BCD
 
@@ -43,13 +43,13 @@ def log1p_tail[dt: DType, w: SIMDLength](r: SIMD[dt, w], small: SIMD[dt, w]) -> 
     """`log(1 + r) - r + small` for 1 + r from sqrt(1/2) to sqrt(2)."""
     var z = r * r
     comptime if dt == DType.float32:
-        var a = horner[LOG_F32](r).fma(r, SIMD[dt, w](-0.5))
+        var a = log_poly(r).fma(r, SIMD[dt, w](-0.5))
         return a.fma(z, small)
     else:
         var s = r / (r + 2)
         var t = s * s
         var h = z * 0.5
-        return s.fma(t.fma(horner[ATANH_F64](t), h), small) - h
+        return s.fma(t.fma(atanh_poly(t), h), small) - h
 
 
 @always_inline
@@ -64,36 +64,33 @@ def finish[dt: DType, w: SIMDLength](x: SIMD[dt, w], y: SIMD[dt, w]) -> SIMD[dt,
 def log[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     """`lax.log`. At most 0.9 ulp."""
     comptime assert dt == DType.float32 or dt == DType.float64, "log: f32 or f64"
-    comptime LN2 = pick[dt, LN2_F32, LN2_F64]
     var k, m = exponent_and_mantissa(x)
     var n = small_integer_to_float[dt, w](k)
     var r = m - 1
-    var t = log1p_tail(r, n * constant[LN2, 1, dt, w]())
-    return finish(x, n.fma(constant[LN2, 0, dt, w](), r + t))
+    var t = log1p_tail(r, n * SIMD[dt, w](LN2_LOW[dt]))
+    return finish(x, n.fma(SIMD[dt, w](LN2_HIGH[dt]), r + t))
 
 
 @always_inline
 def log2[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     """The base-2 logarithm, exact at powers of two. At most 1.3 ulp."""
     comptime assert dt == DType.float32 or dt == DType.float64, "log2: f32 or f64"
-    comptime LOG2E = pick[dt, LOG2E_F32, LOG2E_F64]
     var k, m = exponent_and_mantissa(x)
     var r = m - 1
     var t = log1p_tail(r, SIMD[dt, w](0))
-    var low = t.fma(constant[LOG2E, 0, dt, w](), r * constant[LOG2E, 1, dt, w]())
-    return finish(x, small_integer_to_float[dt, w](k) + r.fma(constant[LOG2E, 0, dt, w](), low))
+    var low = t.fma(SIMD[dt, w](LOG2E_HIGH[dt]), r * SIMD[dt, w](LOG2E_LOW[dt]))
+    return finish(x, small_integer_to_float[dt, w](k) + r.fma(SIMD[dt, w](LOG2E_HIGH[dt]), low))
 
 
 @always_inline
 def log_extended[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> Tuple[SIMD[dt, w], SIMD[dt, w]]:
     """The logarithm of a normal positive number as a sum of two, to a few more bits than the type has."""
-    comptime LN2 = pick[dt, LN2_SHORT_F32, LN2_SHORT_F64]
     var k, m = exponent_and_mantissa(x)
     var n = small_integer_to_float[dt, w](k)
     var r = m - 1
-    var t = log1p_tail(r, n * constant[LN2, 1, dt, w]())
+    var t = log1p_tail(r, n * SIMD[dt, w](LN2_SHORT_LOW[dt]))
     var s = r + t
-    var p = n * constant[LN2, 0, dt, w]()  # exact, and larger than s unless it is 0
+    var p = n * SIMD[dt, w](LN2_SHORT_HIGH[dt])  # exact, and larger than s unless it is 0
     var high = p + s
     return (high, ((p - high) + s) + ((r - s) + t))
 
@@ -101,7 +98,6 @@ def log_extended[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> Tuple[SIMD[dt, w],
 @always_inline
 def log_of_sum[dt: DType, w: SIMDLength](high: SIMD[dt, w], low: SIMD[dt, w], doublings: SIMD[dt, w]) -> SIMD[dt, w]:
     """`log(high + low) + doublings log(2)` for normal positive `high` and a rounding error `low`, precise near 1."""
-    comptime LN2 = pick[dt, LN2_F32, LN2_F64]
     comptime I = Signed[dt]
     comptime one = bitcast[I, 1](Scalar[dt](1))
     comptime shift = Scalar[I](MANTISSA_BITS[dt])
@@ -111,8 +107,8 @@ def log_of_sum[dt: DType, w: SIMDLength](high: SIMD[dt, w], low: SIMD[dt, w], do
     var r0 = m - 1
     var r = low.fma(scale, r0)
     var rest = low.fma(scale, r0 - r)  # what r lost
-    var t = log1p_tail(r, n.fma(constant[LN2, 1, dt, w](), rest))
-    return n.fma(constant[LN2, 0, dt, w](), r + t)
+    var t = log1p_tail(r, n.fma(SIMD[dt, w](LN2_LOW[dt]), rest))
+    return n.fma(SIMD[dt, w](LN2_HIGH[dt]), r + t)
 
 
 @always_inline

@@ -1,4 +1,4 @@
-"""Polynomials, constants by type, and powers of two: what the elementary functions are made of.
+"""Polynomials, integers in floats and powers of two: what the elementary functions are made of.
 
 Every multiplication followed by an addition is written as `fma`, so that results do not depend on contraction.
 """
@@ -9,26 +9,15 @@ from .bits import MANTISSA_BITS, Unsigned, to_bits
 
 
 @always_inline
-def horner[c: List[Float64], dt: DType, w: SIMDLength, first: Int = 0](x: SIMD[dt, w]) -> SIMD[dt, w]:
-    """`c[first] + c[first + 1] x + c[first + 2] x**2 + ...`."""
+def horner[*c: Float64, dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
+    """`c[0] + c[1] x + c[2] x**2 + ...`. A list as parameter would cost the compiler ten times as much."""
     comptime last = len(c) - 1
     comptime top = Scalar[dt](c[last])
     var r = SIMD[dt, w](top)
-    comptime for k in range(last - first):
+    comptime for k in range(last):
         comptime next = Scalar[dt](c[last - 1 - k])
         r = r.fma(x, SIMD[dt, w](next))
     return r
-
-
-comptime pick[dt: DType, f32: List[Float64], f64: List[Float64]] = f32 if dt == DType.float32 else f64
-"""The list for the type."""
-
-
-@always_inline
-def constant[c: List[Float64], k: Int, dt: DType, w: SIMDLength]() -> SIMD[dt, w]:
-    """`c[k]` in every lane."""
-    comptime value = Scalar[dt](c[k])
-    return SIMD[dt, w](value)
 
 
 comptime MAGIC[dt: DType] = Scalar[dt](12582912.0) if dt == DType.float32 else Scalar[dt](6755399441055744.0)

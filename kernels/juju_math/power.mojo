@@ -4,11 +4,19 @@ from std.memory import bitcast
 from std.sys.intrinsics import llvm_intrinsic
 
 from .bits import infinity, magnitude, quiet_nan, sign_bits, with_sign
-from .coefficients import ATANH_POW_F64, EXP2_F32, LOG2E_F64, LOG2_HALFWAY_F64, TWO_THIRDS_F64
+from .coefficients import (
+    LOG2E_HIGH,
+    LOG2E_LOW,
+    TWO_THIRDS_HIGH,
+    TWO_THIRDS_LOW,
+    atanh_pow_poly,
+    exp2_poly,
+    log2_halfway_poly,
+)
 from .convert import convert
 from .exponential import exp2_of_sum
 from .logarithm import SMALLEST_NORMAL, exponent_and_mantissa, small_integer_to_float
-from .polynomial import constant, horner, power_of_two
+from .polynomial import power_of_two
 
 
 @always_inline
@@ -55,7 +63,7 @@ def _power_f32[w: SIMDLength](a: SIMD[DType.float32, w], y: SIMD[DType.float32, 
     comptime D = DType.float64
     var k, m = exponent_and_mantissa(a)
     var r = m.cast[D]() - 1
-    var l = r.fma(horner[LOG2_HALFWAY_F64](r), k.cast[D]())
+    var l = r.fma(log2_halfway_poly(r), k.cast[D]())
     l = a.lt(infinity[DType.float32, w]()).select(l, a.cast[D]())
     l = a.lt(SMALLEST_NORMAL[DType.float32]).select(-infinity[D, w](), l)
     var t = y.cast[D]() * l
@@ -65,7 +73,7 @@ def _power_f32[w: SIMDLength](a: SIMD[DType.float32, w], y: SIMD[DType.float32, 
     n = n.gt(127).select(SIMD[D, w](127), n)
     var f = (t - n).cast[DType.float32]()
     var s = power_of_two(n.cast[DType.float32]())
-    return s.fma(f * horner[EXP2_F32](f), s)
+    return s.fma(f * exp2_poly(f), s)
 
 
 @always_inline
@@ -98,20 +106,20 @@ def _log2_extended[w: SIMDLength](a: SIMD[DType.float64, w]) -> Tuple[SIMD[DType
     var u = s * z
     var u_low = s_low.fma(z, s.fma(z_low, s.fma(z, -u)))
     # v = s**3 (2/3 + ...)
-    var c = z * horner[ATANH_POW_F64](z)
-    comptime two_thirds = constant[TWO_THIRDS_F64, 0, D, w]()
+    var c = z * atanh_pow_poly(z)
+    comptime two_thirds = SIMD[D, w](TWO_THIRDS_HIGH[D])
     var q = two_thirds + c
-    var q_low = ((two_thirds - q) + c) + constant[TWO_THIRDS_F64, 1, D, w]()
+    var q_low = ((two_thirds - q) + c) + SIMD[D, w](TWO_THIRDS_LOW[D])
     var v = u * q
     var v_low = u_low.fma(q, u.fma(q_low, u.fma(q, -v)))
     # the natural logarithm, then the base-2 one
     var s2 = s + s
     var h = s2 + v
     var l = ((s2 - h) + v) + (s_low.fma(V(2), v_low))
-    var p = h * constant[LOG2E_F64, 0, D, w]()
-    var p_low = h.fma(constant[LOG2E_F64, 0, D, w](), -p)
-    p_low = h.fma(constant[LOG2E_F64, 1, D, w](), p_low)
-    p_low = l.fma(constant[LOG2E_F64, 0, D, w](), p_low)
+    var p = h * SIMD[D, w](LOG2E_HIGH[D])
+    var p_low = h.fma(SIMD[D, w](LOG2E_HIGH[D]), -p)
+    p_low = h.fma(SIMD[D, w](LOG2E_LOW[D]), p_low)
+    p_low = l.fma(SIMD[D, w](LOG2E_HIGH[D]), p_low)
     var high = n + p
     var low = ((n - high) + p) + p_low
     # zero, infinity, NaN

@@ -9,19 +9,16 @@ from std.sys.intrinsics import llvm_intrinsic
 
 from .bits import Signed, Unsigned, infinity, magnitude, sign_bits, to_bits, to_signed_bits, with_sign
 from .coefficients import (
-    COS_F32,
-    COS_F64,
-    HALF_PI_F32,
-    HALF_PI_F64,
-    SIN_F32,
-    SIN_F64,
-    TAN_F32,
-    TAN_F64,
-    TWO_OVER_PI_CHUNKS_F64,
-    TWO_OVER_PI_F32,
-    TWO_OVER_PI_F64,
+    HALF_PI_HIGH,
+    HALF_PI_LOW,
+    HALF_PI_MIDDLE,
+    TWO_OVER_PI,
+    TWO_OVER_PI_CHUNKS,
+    cos_poly,
+    sin_poly,
+    tan_poly,
 )
-from .polynomial import MAGIC, constant, horner, pick, two_sum
+from .polynomial import MAGIC, two_sum
 
 comptime FAR[dt: DType] = Scalar[dt](131072.0) if dt == DType.float32 else Scalar[dt](1073741824.0)
 """Angles from here on need more bits of 2/pi."""
@@ -31,17 +28,16 @@ comptime FAR[dt: DType] = Scalar[dt](131072.0) if dt == DType.float32 else Scala
 def reduce_angle[dt: DType, w: SIMDLength](a: SIMD[dt, w]) -> Tuple[SIMD[dt, w], SIMD[dt, w], SIMD[Unsigned[dt], w]]:
     """The rest r, its rounding error, and n modulo 4 in the low bits, for a = n pi/2 + r not negative; NaN for infinity.
     """
-    comptime HALF_PI = pick[dt, HALF_PI_F32, HALF_PI_F64]
-    var t = a.fma(constant[pick[dt, TWO_OVER_PI_F32, TWO_OVER_PI_F64], 0, dt, w](), SIMD[dt, w](MAGIC[dt]))
+    var t = a.fma(SIMD[dt, w](TWO_OVER_PI[dt]), SIMD[dt, w](MAGIC[dt]))
     var n = t - MAGIC[dt]
-    var r0 = (-n).fma(constant[HALF_PI, 0, dt, w](), a)  # exact
+    var r0 = (-n).fma(SIMD[dt, w](HALF_PI_HIGH[dt]), a)  # exact
     # r0 - r is exact as long as the product is rounded by itself: r0 is a multiple of the product's last place
     var product = llvm_intrinsic["llvm.arithmetic.fence", SIMD[dt, w], has_side_effect=False](
-        n * constant[HALF_PI, 1, dt, w]()
+        n * SIMD[dt, w](HALF_PI_MIDDLE[dt])
     )
     var r = r0 - product
-    var low = (-n).fma(constant[HALF_PI, 1, dt, w](), r0 - r)
-    low = (-n).fma(constant[HALF_PI, 2, dt, w](), low)
+    var low = (-n).fma(SIMD[dt, w](HALF_PI_MIDDLE[dt]), r0 - r)
+    low = (-n).fma(SIMD[dt, w](HALF_PI_LOW[dt]), low)
     var q = to_bits(t)
     var far = a.ge(FAR[dt]) & a.lt(infinity[dt, w]())
     if far.reduce_or():
@@ -52,21 +48,25 @@ def reduce_angle[dt: DType, w: SIMDLength](a: SIMD[dt, w]) -> Tuple[SIMD[dt, w],
     return (r, low, q)
 
 
-@no_inline
+@always_inline
 def _reduce_far[dt: DType, w: SIMDLength](a: SIMD[dt, w]) -> Tuple[SIMD[dt, w], SIMD[dt, w], SIMD[Unsigned[dt], w]]:
-    """As `reduce_angle`, for finite angles of any size; in pieces of at most 8 lanes, to keep the code small."""
+    """As `reduce_angle`, for finite angles of any size, eight at a time by one function that all widths share."""
     comptime D = DType.float64
-    comptime lanes = 8 if w > 8 else w
-    var angle = stack_allocation[w, D, alignment=64]()
-    var high = stack_allocation[w, D, alignment=64]()
-    var low = stack_allocation[w, D, alignment=64]()
-    var quadrant = stack_allocation[w, D, alignment=64]()
+    comptime lanes = w if w > 8 else 8
+    var angle = stack_allocation[lanes, D, alignment=64]()
+    var high = stack_allocation[lanes, D, alignment=64]()
+    var low = stack_allocation[lanes, D, alignment=64]()
+    var quadrant = stack_allocation[lanes, D, alignment=64]()
+    comptime if w < 8:
+        angle.unsafe_store(0, SIMD[D, 8](1073741824.0))
     angle.unsafe_store(0, a.cast[D]())
-    for k in range(0, w, lanes):
-        var h, l, q = _reduce_by_bits(angle.unsafe_load[width=lanes](k))
-        high.unsafe_store(k, h)
-        low.unsafe_store(k, l)
-        quadrant.unsafe_store(k, q)
+    _reduce_by_bits(
+        angle.as_unsafe_any_origin(),
+        high.as_unsafe_any_origin(),
+        low.as_unsafe_any_origin(),
+        quadrant.as_unsafe_any_origin(),
+        lanes,
+    )
     var h = high.unsafe_load[width=w](0)
     var l = low.unsafe_load[width=w](0)
     var n = bitcast[DType.uint64, w](quadrant.unsafe_load[width=w](0) + MAGIC[D]).cast[Unsigned[dt]]()
@@ -77,62 +77,71 @@ def _reduce_far[dt: DType, w: SIMDLength](a: SIMD[dt, w]) -> Tuple[SIMD[dt, w], 
         return (r, l.cast[dt](), n)
 
 
-@always_inline
-def _reduce_by_bits[
-    w: SIMDLength
-](a: SIMD[DType.float64, w]) -> Tuple[SIMD[DType.float64, w], SIMD[DType.float64, w], SIMD[DType.float64, w]]:
-    """Sums the fractions of a times the chunks of 2/pi that can matter; r as a sum of two, n modulo 4."""
-    comptime V = SIMD[DType.float64, w]
-    var chunks = Array[Float64, 24](fill=0)
+comptime Numbers = Pointer[Float64, MutAnyOrigin]
+
+
+@no_inline
+def _reduce_by_bits(angle: Numbers, high: Numbers, low: Numbers, quadrant: Numbers, count: Int):
+    """Sums the fractions of the angle times the chunks of 2/pi that can matter; r as a sum of two, n modulo 4."""
+    comptime V = SIMD[DType.float64, 8]
+    var chunks = stack_allocation[24, DType.float64]()
     comptime for k in range(24):
-        comptime c = Float64(TWO_OVER_PI_CHUNKS_F64[k])
-        chunks[k] = c
-    # Products of 2**55 and more are multiples of 4; after 2**-140 the rest is far below the last place
-    var exponents = (to_bits(a) >> 52).cast[DType.int32]() - 1023
-    var first = max(0, (Int(exponents.reduce_min()) - 108) // 53)
-    var last = (Int(exponents.reduce_max()) + 140) // 53
-    var x = bitcast[DType.float64, w](to_bits(a) - (UInt64(first * 53) << 52))
-    var sum = V(0)
-    var rest = V(0)
-    var turns = V(0)
-    for k in range(first, last + 1):
-        var c = V(chunks[k])
-        var p = x * c
-        var pieces = (p, x.fma(c, -p))
-        comptime for j in range(2):
-            var n = _nearest(pieces[j])
-            turns += n - 4 * _nearest(n * 0.25)
-            var s, e = two_sum(sum, pieces[j] - n)
-            n = _nearest(s)
-            turns += n
-            sum, rest = two_sum(s - n, rest + e)
-        x *= 1.0 / (1 << 53)
-    var n = _nearest(sum)
-    turns += n
-    sum, rest = two_sum(sum - n, rest)
-    comptime high = constant[HALF_PI_F64, 0, DType.float64, w]()
-    var r = sum * high
-    var low = rest.fma(high, sum.fma(constant[HALF_PI_F64, 1, DType.float64, w](), sum.fma(high, -r)))
-    return (r, low, turns)
+        comptime c = Float64(TWO_OVER_PI_CHUNKS[k])
+        chunks.unsafe_store(k, c)
+    var start = 0
+    while start < count:
+        var a = angle.unsafe_load[width=8](start)
+        # Products of 2**55 and more are multiples of 4; after 2**-140 the rest is far below the last place
+        var exponents = bitcast[DType.int64, 8](a) >> 52
+        var first = max(0, (Int(exponents.reduce_min()) - 1131) // 53)
+        var last = (Int(exponents.reduce_max()) - 883) // 53
+        var x = bitcast[DType.float64, 8](bitcast[DType.int64, 8](a) - (Int64(first * 53) << 52))
+        var sum = V(0)
+        var rest = V(0)
+        var turns = V(0)
+        var k = first
+        while k <= last:
+            var c = V(chunks[unsafe_offset=k])
+            var p = x * c
+            var p_low = x.fma(c, -p)
+            comptime for j in range(2):
+                var piece = p if j == 0 else p_low
+                var n = _nearest(piece)
+                turns += n - 4 * _nearest(n * 0.25)
+                var s, e = two_sum(sum, piece - n)
+                n = _nearest(s)
+                turns += n
+                sum, rest = two_sum(s - n, rest + e)
+            x *= 1.0 / (1 << 53)
+            k += 1
+        var n = _nearest(sum)
+        turns += n
+        sum, rest = two_sum(sum - n, rest)
+        comptime half_pi = V(HALF_PI_HIGH[DType.float64])
+        var r = sum * half_pi
+        high.unsafe_store(start, r)
+        low.unsafe_store(start, rest.fma(half_pi, sum.fma(V(HALF_PI_MIDDLE[DType.float64]), sum.fma(half_pi, -r))))
+        quadrant.unsafe_store(start, turns)
+        start += 8
 
 
 @always_inline
-def _nearest[w: SIMDLength](x: SIMD[DType.float64, w]) -> SIMD[DType.float64, w]:
-    return llvm_intrinsic["llvm.roundeven", SIMD[DType.float64, w], has_side_effect=False](x)
+def _nearest(x: SIMD[DType.float64, 8]) -> SIMD[DType.float64, 8]:
+    return llvm_intrinsic["llvm.roundeven", SIMD[DType.float64, 8], has_side_effect=False](x)
 
 
 @always_inline
 def _sine[dt: DType, w: SIMDLength](r: SIMD[dt, w], low: SIMD[dt, w]) -> SIMD[dt, w]:
     """The sine of r + low for r up to pi/4."""
     var z = r * r
-    return r + (r * z).fma(horner[pick[dt, SIN_F32, SIN_F64]](z), low)
+    return r + (r * z).fma(sin_poly(z), low)
 
 
 @always_inline
 def _cosine[dt: DType, w: SIMDLength](r: SIMD[dt, w], low: SIMD[dt, w]) -> SIMD[dt, w]:
     """The cosine of r + low for r up to pi/4."""
     var z = r * r
-    var c = z.fma(horner[pick[dt, COS_F32, COS_F64]](z), SIMD[dt, w](-0.5))
+    var c = z.fma(cos_poly(z), SIMD[dt, w](-0.5))
     return 1 + z.fma(c, -(r * low))
 
 
@@ -178,7 +187,7 @@ def tangent[dt: DType, w: SIMDLength](r: SIMD[dt, w], low: SIMD[dt, w]) -> SIMD[
     """The tangent of r + low for r up to pi/4."""
     var z = r * r
     var slope = z.fma(z.fma(SIMD[dt, w](0.65), SIMD[dt, w](1)), SIMD[dt, w](1))
-    return r + (r * z).fma(horner[pick[dt, TAN_F32, TAN_F64]](z), low * slope)
+    return r + (r * z).fma(tan_poly(z), low * slope)
 
 
 @always_inline

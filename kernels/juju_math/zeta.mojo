@@ -3,11 +3,10 @@
 from std.sys.intrinsics import llvm_intrinsic
 
 from .bits import infinity, is_nan, magnitude, quiet_nan, sign_bits, with_sign
-from .coefficients import EULER_MACLAURIN_F64
+from .coefficients import EULER_MACLAURIN
 from .exponential import exp2
 from .gamma import digamma
 from .logarithm import log2
-from .polynomial import constant
 from .power import positive_power
 from .semantic import floor
 
@@ -36,11 +35,11 @@ def zeta[dt: DType, w: SIMDLength](x: SIMD[dt, w], q: SIMD[dt, w]) -> SIMD[dt, w
     var power = _power[dt](a, s, odd)
     # power (a / (x - 1) + 1/2 + B2/2! x/a + B4/4! x (x+1) (x+2) / a**3 + ...)
     var inverse = 1 / a
-    var h = constant[EULER_MACLAURIN_F64, terms - 1, D, w]()
+    var h = SIMD[D, w](EULER_MACLAURIN[terms - 1])
     comptime for j in range(terms - 1):
         comptime n = terms - 1 - j
         var two = ((s + Float64(2 * n - 1)) * inverse) * ((s + Float64(2 * n)) * inverse)
-        h = h.fma(two, constant[EULER_MACLAURIN_F64, n - 1, D, w]())
+        h = h.fma(two, SIMD[D, w](EULER_MACLAURIN[n - 1]))
     var rest = a / (s - 1) + (s * inverse).fma(h, SIMD[D, w](0.5))
     var r = power.eq(0).select(sum, power.fma(rest, sum)).cast[dt]()
     r = (x.ge(1) & magnitude(x).lt(infinity[dt, w]()) & q.lt(infinity[dt, w]())).select(r, quiet_nan[dt, w]())
