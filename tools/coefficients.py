@@ -18,12 +18,14 @@ from minimax import Fit, Function, Number, mp, rounded
 
 FOLDER = Path(__file__).resolve().parents[1] / "kernels" / "juju_math"
 
-HEADER = '''"""Polynomial coefficients. Written by tools/coefficients.py; do not edit.
+HEADER = '''"""Polynomials and constants. Written by tools/coefficients.py; do not edit.
 
-Each list holds the coefficients of x**first, x**(first+step), ..., lowest first, rounded to the type it is for. The
-comment states the function, the interval, and the largest relative error of the rounded polynomial there, by exact
-arithmetic.
+Each function evaluates the polynomial whose powers of x its comment names, divided by the lowest of them. The comments
+state the function, the interval, and the largest relative error there of the polynomial with its rounded coefficients,
+by exact arithmetic.
 """
+
+from .polynomial import horner
 '''
 
 DIGAMMA_ZERO = "1.46163214496836234126265954232572132846819620400644635129598840860"
@@ -43,16 +45,21 @@ class Family:
     fixed: Mapping[int, object] = field(default_factory=dict)
     scale: Function | None = None
 
-    def lists(self) -> dict[str, tuple[str, Fit]]:
-        """Name of the list, then the type and the fit."""
-        found = {}
+    apart: bool = False
+    """The lowest coefficient is a constant of its own."""
+    other: Family | None = None
+    """What f64 has instead, where function or scale differ."""
+
+    def fits(self) -> list[tuple[str, Fit]]:
+        """The type and the fit, for each type that has one."""
+        found = []
         for kind, domain in (("f32", self.f32), ("f64", self.f64)):
             if domain:
                 low, high, count = domain
                 exponents = range(self.first, self.first + count * self.step, self.step)
                 fit = Fit(self.name, self.function, low, high, exponents, self.fixed, self.scale, self.about)
-                found[f"{self.name}_{kind.upper()}"] = (kind, fit)
-        return found
+                found.append((kind, fit))
+        return found + (self.other.fits() if self.other else [])
 
 
 def power_of_two(x: Number) -> Number:
@@ -236,21 +243,31 @@ def special() -> list[Family]:
             scale=lambda x: 1 / mp.erfc(x),
         ),
     ]
-    for centre, domain32, domain64 in (
-        ("1.5", complement("1.5", "9.4", 10), None),
-        ("2", None, complement("2", "26.7", 22)),
-    ):
+
+    def erfcx(centre: str, domain32, domain64, other: Family | None = None) -> Family:
         about = f"exp(a**2)*erfc(a)*(a+{centre}) by x = (a-{centre})/(a+{centre})"
-        found.append(Family("ERFCX", scaled_complement(centre), about, domain32, domain64, 0))
-    for name, function, variable, centre, domain32, domain64 in (
-        ("MIDDLE", inverse_error_middle, "-log(1-y**2)", "2.5", ("0-2.5", "5-2.5", 10), None),
-        ("MIDDLE", inverse_error_middle, "-log(1-y**2)", "3.125", None, ("0-3.125", "6.25-3.125", 24)),
-        ("TAIL", inverse_error_tail, "sqrt(-log(1-y**2))", "3", ("sqrt(5)-3", "4.05-3", 10), None),
-        ("TAIL", inverse_error_tail, "sqrt(-log(1-y**2))", "3.25", None, ("2.5-3.25", "4-3.25", 19)),
-        ("FAR_TAIL", inverse_error_tail, "sqrt(-log(1-y**2))", "5", None, ("4-5", "6.01-5", 18)),
-    ):
-        about = f"erf_inv(y)/y by x = {variable} - {centre}"
-        found.append(Family(f"ERF_INV_{name}", function(centre), about, domain32, domain64, 0))
+        return Family("ERFCX", scaled_complement(centre), about, domain32, domain64, 0, apart=True, other=other)
+
+    def erf_inv(name: str, centre: str, domain32, domain64, other: Family | None = None) -> Family:
+        tail = name != "MIDDLE"
+        function = (inverse_error_tail if tail else inverse_error_middle)(centre)
+        about = f"erf_inv(y)/y by x = {'sqrt(-log(1-y**2))' if tail else '-log(1-y**2)'} - {centre}"
+        return Family(f"ERF_INV_{name}", function, about, domain32, domain64, 0, other=other)
+
+    found += [
+        erfcx("1.5", complement("1.5", "9.4", 10), None, erfcx("2", None, complement("2", "26.7", 22))),
+        erf_inv(
+            "MIDDLE",
+            "2.5",
+            ("0-2.5", "5-2.5", 10),
+            None,
+            erf_inv("MIDDLE", "3.125", None, ("0-3.125", "6.25-3.125", 24)),
+        ),
+        erf_inv(
+            "TAIL", "3", ("sqrt(5)-3", "4.05-3", 10), None, erf_inv("TAIL", "3.25", None, ("2.5-3.25", "4-3.25", 19))
+        ),
+        erf_inv("FAR_TAIL", "5", None, ("4-5", "6.01-5", 18)),
+    ]
     middle = (f"1-{DIGAMMA_ZERO}", f"2-{DIGAMMA_ZERO}")
     found += [
         Family(
@@ -314,35 +331,44 @@ def special() -> list[Family]:
     return found
 
 
-def constants() -> dict[str, tuple[str, list[float]]]:
-    """Name of the list, then its comment and its numbers."""
-    found = {}
-    for kind in ("f32", "f64"):
-        for name, value, parts, about in (
-            ("LN2", mp.log(2), 2, "log(2)"),
-            ("LOG2E", 1 / mp.log(2), 2, "1/log(2)"),
-            ("PI", mp.pi, 2, "pi"),
-            ("HALF_PI", mp.pi / 2, 3, "pi/2"),
-            ("TWO_OVER_PI", 2 / mp.pi, 1, "2/pi"),
-            ("TWO_THIRDS", mp.mpf(2) / 3, 2, "2/3"),
-            ("DIGAMMA_ZERO", mp.mpf(DIGAMMA_ZERO), 2, "the zero of digamma"),
-            ("LGAMMA_SHIFT", (mp.log(2 * mp.pi) - 1) / 2, 1, "(log(2*pi) - 1)/2"),
-        ):
-            found[f"{name}_{kind.upper()}"] = (f"{about}, the sum of {parts}", split(value, kind, parts))
-        scale = 2 ** (12 if kind == "f32" else 40)
-        short = float(mp.nint(mp.log(2) * scale)) / scale
-        comment = "log(2), the sum of 2; the first is short, so its product with an exponent is exact"
-        found[f"LN2_SHORT_{kind.upper()}"] = (comment, [short, rounded(mp.log(2) - mp.mpf(short), kind)])
+def constants() -> str:
+    """The text of all constants."""
+    text = ""
+    for name, value, parts, about in (
+        ("LN2", mp.log(2), 2, "log(2)"),
+        ("LOG2E", 1 / mp.log(2), 2, "1/log(2)"),
+        ("PI", mp.pi, 2, "pi"),
+        ("HALF_PI", mp.pi / 2, 3, "pi/2"),
+        ("TWO_OVER_PI", 2 / mp.pi, 1, "2/pi"),
+        ("TWO_THIRDS", mp.mpf(2) / 3, 2, "2/3"),
+        ("DIGAMMA_ZERO", mp.mpf(DIGAMMA_ZERO), 2, "the zero of digamma"),
+        ("LGAMMA_SHIFT", (mp.log(2 * mp.pi) - 1) / 2, 1, "(log(2*pi) - 1)/2"),
+    ):
+        labels = ("",) if parts == 1 else ("_HIGH", "_LOW") if parts == 2 else ("_HIGH", "_MIDDLE", "_LOW")
+        text += f"\n# {about}" + (f", the sum of {parts}" if parts > 1 else "") + "\n"
+        for label, f32, f64 in zip(labels, split(value, "f32", parts), split(value, "f64", parts), strict=True):
+            text += constant_text(name + label, f32, f64)
+    short = {kind: float(mp.nint(mp.log(2) * 2**bits)) / 2**bits for kind, bits in (("f32", 12), ("f64", 40))}
+    rest = {kind: rounded(mp.log(2) - mp.mpf(value), kind) for kind, value in short.items()}
+    text += "\n# log(2), the sum of 2; the first is short, so its product with an exponent is exact\n"
+    text += constant_text("LN2_SHORT_HIGH", *short.values()) + constant_text("LN2_SHORT_LOW", *rest.values())
     series = [rounded(mp.bernoulli(2 * j) / mp.factorial(2 * j), "f64") for j in range(1, 13)]
-    found["EULER_MACLAURIN_F64"] = ("bernoulli(2*j)/(2*j)!, j = 1, ..., 12", series)
+    text += tuple_text("EULER_MACLAURIN", "bernoulli(2*j)/(2*j)!, j = 1, ..., 12", series)
     with mp.workdps(450):
-        chunks, rest = [], 2 / mp.pi
+        chunks, remainder = [], 2 / mp.pi
         for _ in range(24):
-            whole = mp.floor(rest * 2**53)
-            rest = rest * 2**53 - whole
+            whole = mp.floor(remainder * 2**53)
+            remainder = remainder * 2**53 - whole
             chunks.append(float(whole) / 2**53)
-    found["TWO_OVER_PI_CHUNKS_F64"] = ("2/pi, 53 bits each; number k is scaled by 2**(53*k)", chunks)
-    return found
+    return text + tuple_text("TWO_OVER_PI_CHUNKS", "2/pi, 53 bits each; number k is scaled by 2**(53*k)", chunks)
+
+
+def constant_text(name: str, f32: float, f64: float) -> str:
+    return f"comptime {name}[dt: DType] = Scalar[dt]({f32:.9g}) if dt == DType.float32 else Scalar[dt]({f64:.17g})\n"
+
+
+def tuple_text(name: str, comment: str, values: list[float]) -> str:
+    return f"\n# {comment}\ncomptime {name} = (\n" + "".join(f"    {value:.17g},\n" for value in values) + ")\n"
 
 
 def split(value: Number, kind: str, parts: int) -> list[float]:
@@ -353,18 +379,30 @@ def split(value: Number, kind: str, parts: int) -> list[float]:
     return found
 
 
-def list_text(name: str, comment: str, values: list[float]) -> str:
-    digits = 9 if name.endswith("F32") else 17
-    numbers = "".join(f"    {value:.{digits}g},\n" for value in values)
-    return f"\n# {comment}\ncomptime {name}: List[Float64] = [\n{numbers}]\n"
-
-
-def fit_text(name: str, kind: str, fit: Fit) -> str:
-    coefficients, error = fit.solve(kind)
-    step = fit.exponents[1] - fit.exponents[0]
-    powers = f"x**{fit.exponents[0]}, ..., x**{fit.exponents[-1]}" + (f" by {step}" if step > 1 else "")
-    interval = f"[{_short(fit.low)}, {_short(fit.high)}]"
-    return list_text(name, f"{fit.about} on {interval}, {powers}: error 2**{math.log2(error):.1f}", coefficients)
+def family_text(family: Family) -> str:
+    """A constant for the lowest coefficient if that is wanted apart, and the function for the others."""
+    comments, calls, firsts = [], [], []
+    for kind, fit in family.fits():
+        coefficients, error = fit.solve(kind)
+        step = fit.exponents[1] - fit.exponents[0]
+        powers = f"x**{fit.exponents[0]}, ..., x**{fit.exponents[-1]}" + (f" by {step}" if step > 1 else "")
+        interval = f"[{_short(fit.low)}, {_short(fit.high)}]"
+        comments.append(f"# {kind}: {fit.about}\n#      on {interval}, {powers}: error 2**{math.log2(error):.1f}\n")
+        if family.apart:
+            firsts.append(coefficients.pop(0))
+        digits = 9 if kind == "f32" else 17
+        numbers = "".join(f"            {value:.{digits}g},\n" for value in coefficients)
+        calls.append(f"        return horner[\n{numbers}        ](x)\n")
+    name = family.name.lower() + "_poly"
+    head = f"@always_inline\ndef {name}[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:\n"
+    if len(calls) == 1:
+        body = calls[0].replace("\n    ", "\n").removeprefix("    ")
+    else:
+        body = f"    comptime if dt == DType.float32:\n{calls[0]}    else:\n{calls[1]}"
+    apart = (
+        "\n\n# the lowest coefficient of the next\n" + constant_text(f"{family.name}_FIRST", *firsts) if firsts else ""
+    )
+    return f"{apart}\n\n{''.join(comments)}{head}{body}"
 
 
 def _short(bound: str) -> str:
@@ -373,20 +411,17 @@ def _short(bound: str) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="fail if the file would change")
-    parser.add_argument("--only", metavar="PREFIX", default="", help="print the lists whose names start so")
+    parser.add_argument("--check", action="store_true", help="fail if a file would change")
+    parser.add_argument("--only", metavar="PREFIX", default="", help="print the polynomials whose names start so")
     options = parser.parse_args()
     changed = False
     for file, some in (("coefficients.mojo", elementary()), ("special_coefficients.mojo", special())):
-        lists = []
-        if file == "coefficients.mojo":
-            lists = [list_text(n, *rest) for n, rest in constants().items() if n.startswith(options.only)]
-        for family in some:
-            lists += [fit_text(n, *rest) for n, rest in family.lists().items() if n.startswith(options.only)]
-        content = HEADER + "".join(lists)
+        texts = [family_text(family) for family in some if family.name.startswith(options.only)]
         if options.only:
-            print("".join(lists))
-        elif options.check:
+            print("".join(texts))
+            continue
+        content = HEADER + (constants() if file == "coefficients.mojo" else "") + "".join(texts)
+        if options.check:
             changed |= (FOLDER / file).read_text() != content
         else:
             (FOLDER / file).write_text(content)
