@@ -364,7 +364,9 @@ def constants() -> str:
 
 
 def constant_text(name: str, f32: float, f64: float) -> str:
-    return f"comptime {name}[dt: DType] = Scalar[dt]({f32:.9g}) if dt == DType.float32 else Scalar[dt]({f64:.17g})\n"
+    start = f"comptime {name}[dt: DType] = Scalar[dt]({f32:.9g}) if dt == DType.float32 else Scalar[dt]("
+    line = f"{start}{f64:.17g})\n"
+    return line if len(line) <= 121 else f"{start}\n    {f64:.17g}\n)\n"  # as `mojo format` breaks it
 
 
 def tuple_text(name: str, comment: str, values: list[float]) -> str:
