@@ -1,6 +1,6 @@
 """Inverse trigonometric functions: asin, acos, atan, atan2."""
 
-from .bits import infinity, magnitude, sign_bits, with_sign
+from .bits import magnitude, sign_bits, with_sign
 from .coefficients import HALF_PI_HIGH, HALF_PI_MIDDLE, asin_poly, atan_poly
 from .root import sqrt
 
@@ -20,10 +20,10 @@ def asin[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     var a = magnitude(x)
     var s, t = _half_angle(a)
     comptime minus_two = SIMD[dt, w](-2)
-    comptime quarter = SIMD[dt, w](HALF_PI_HIGH[dt])
+    comptime quarter = HALF_PI_HIGH[dt]
     var h = s.fma(minus_two, quarter)
     var lost = s.fma(minus_two, quarter - h)
-    var far = h + (t.fma(minus_two, SIMD[dt, w](HALF_PI_MIDDLE[dt])) + lost)
+    var far = h + (t.fma(minus_two, HALF_PI_MIDDLE[dt]) + lost)
     return with_sign(a.gt(0.5).select(far, s + t), sign_bits(x))
 
 
@@ -37,8 +37,8 @@ def acos[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     var outside = a.gt(0.5)
     var factor = with_sign(outside.select(SIMD[dt, w](-2), SIMD[dt, w](1)), sign_bits(x))
     var quarters = outside.select(x.lt(0).select(SIMD[dt, w](2), SIMD[dt, w](0)), SIMD[dt, w](1))
-    var r = t.fma(factor, -(quarters * SIMD[dt, w](HALF_PI_MIDDLE[dt])))
-    return quarters.fma(SIMD[dt, w](HALF_PI_HIGH[dt]), -s.fma(factor, r))
+    var r = t.fma(factor, -(quarters * HALF_PI_MIDDLE[dt]))
+    return quarters.fma(HALF_PI_HIGH[dt], -s.fma(factor, r))
 
 
 @always_inline
@@ -55,7 +55,7 @@ def atan[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     var a = magnitude(x)
     var beyond = a.gt(1)
     var p = _atan_unit(beyond.select(1 / a, a))
-    var far = SIMD[dt, w](HALF_PI_HIGH[dt]) - (p - SIMD[dt, w](HALF_PI_MIDDLE[dt]))
+    var far = HALF_PI_HIGH[dt] - (p - HALF_PI_MIDDLE[dt])
     return with_sign(beyond.select(far, p), sign_bits(x))
 
 
@@ -75,5 +75,5 @@ def atan2[dt: DType, w: SIMDLength](y: SIMD[dt, w], x: SIMD[dt, w]) -> SIMD[dt, 
     var left = sign_bits(x)
     var quarters = steep.select(SIMD[dt, w](1), left.ne(0).select(SIMD[dt, w](2), zero))
     var p = with_sign(_atan_unit(q), steep.select(left ^ sign_bits(SIMD[dt, w](-1)), left))
-    var r = quarters.fma(SIMD[dt, w](HALF_PI_HIGH[dt]), quarters.fma(SIMD[dt, w](HALF_PI_MIDDLE[dt]), p))
+    var r = quarters.fma(HALF_PI_HIGH[dt], quarters.fma(HALF_PI_MIDDLE[dt], p))
     return with_sign(r, sign_bits(y))

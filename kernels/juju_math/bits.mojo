@@ -5,7 +5,6 @@ All names here are internal to the package, except `total_order_key`.
 
 from std.memory import bitcast
 from std.sys import bit_width_of
-from std.sys.intrinsics import llvm_intrinsic
 
 # Spelled with == throughout, since the parser folds that and callers then see a concrete type.
 comptime Unsigned[dt: DType] = (

@@ -46,8 +46,8 @@ def _saturate[to: DType, dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[to, w
     comptime most = beyond - 1 if bits <= mantissa else beyond * (1 - 1 / Scalar[dt](1 << mantissa))
     comptime least = -beyond if to.is_signed() else Scalar[dt](0)
     var y = x.eq(x).select(x, SIMD[dt, w](0))
-    y = y.gt(most).select(SIMD[dt, w](most), y)
-    y = y.lt(least).select(SIMD[dt, w](least), y)
+    y = y.gt(most).select(most, y)
+    y = y.lt(least).select(least, y)
     comptime if bits > mantissa:
         return x.ge(beyond).select(SIMD[to, w](Scalar[to].MAX), y.cast[to]())
     elif bits < 32:

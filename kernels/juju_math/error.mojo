@@ -23,7 +23,7 @@ def erf[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     comptime most = Scalar[dt](3.95) if dt == DType.float32 else Scalar[dt](5.95)
     var a = magnitude(x)
     var small = x.fma(erf_poly(x * x), x)
-    var v = log2_erfc_poly(a.gt(most).select(SIMD[dt, w](most), a))
+    var v = log2_erfc_poly(a.gt(most).select(most, a))
     var n = v + MAGIC[dt] - MAGIC[dt]
     var r = v - n
     var s = power_of_two(n)
@@ -48,7 +48,7 @@ def _erfc_beyond[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     comptime one = SIMD[dt, w](1)
     comptime most = Scalar[dt](9.39) if dt == DType.float32 else Scalar[dt](26.63)  # there the result is 0
     comptime centre = SIMD[dt, w](1.5) if dt == DType.float32 else SIMD[dt, w](2)
-    var a = x.gt(most).select(SIMD[dt, w](most), x)
+    var a = x.gt(most).select(most, x)
     # 1 / d = inverse (1 + e); q = (a - centre) / d
     var d, d_low = two_sum(a, centre)
     var inverse = one / d
@@ -56,7 +56,7 @@ def _erfc_beyond[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     var c = inverse * (-2 * centre)
     var q = c.fma(e, inverse.fma(-2 * centre, one))
     # m + m_low = p / d, where p = c0 + q t has a rounding error p_low
-    comptime c0 = SIMD[dt, w](ERFCX_FIRST[dt])
+    comptime c0 = ERFCX_FIRST[dt]
     var t = erfcx_poly(q)
     var p = q.fma(t, c0)
     var p_low = q.fma(t, c0 - p)
@@ -65,8 +65,8 @@ def _erfc_beyond[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     # exp(-a**2) with the rounding error of a**2
     var y = -(a * a)
     var y_low = a.fma(a, y)
-    var n = y.fma(SIMD[dt, w](LOG2E_HIGH[dt]), SIMD[dt, w](MAGIC[dt])) - MAGIC[dt]
-    var r = (-n).fma(SIMD[dt, w](LN2_HIGH[dt]), y) + (-n).fma(SIMD[dt, w](LN2_LOW[dt]), -y_low)
+    var n = y.fma(LOG2E_HIGH[dt], MAGIC[dt]) - MAGIC[dt]
+    var r = (-n).fma(LN2_HIGH[dt], y) + (-n).fma(LN2_LOW[dt], -y_low)
     var g = (r * r).fma(exp_poly(r), r)
     return (m + g.fma(m, m_low)) * power_of_two(n)
 

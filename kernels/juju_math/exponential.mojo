@@ -15,12 +15,12 @@ def exp[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     comptime assert dt == DType.float32 or dt == DType.float64, "exp: f32 or f64"
     comptime low = Scalar[dt](-88.2) if dt == DType.float32 else Scalar[dt](-709.2)  # n = -127 (-1023)
     comptime high = Scalar[dt](88.8) if dt == DType.float32 else Scalar[dt](710)
-    var y = x.gt(high).select(SIMD[dt, w](high), x)  # NaN passes both
-    y = y.lt(low).select(SIMD[dt, w](low), y)
-    var n = y.fma(SIMD[dt, w](LOG2E_HIGH[dt]), SIMD[dt, w](MAGIC[dt])) - MAGIC[dt]
-    n = n.gt(BIAS[dt]).select(SIMD[dt, w](BIAS[dt]), n)
-    var r = (-n).fma(SIMD[dt, w](LN2_HIGH[dt]), y)
-    r = (-n).fma(SIMD[dt, w](LN2_LOW[dt]), r)
+    var y = x.gt(high).select(high, x)  # NaN passes both
+    y = y.lt(low).select(low, y)
+    var n = y.fma(LOG2E_HIGH[dt], MAGIC[dt]) - MAGIC[dt]
+    n = n.gt(BIAS[dt]).select(BIAS[dt], n)
+    var r = (-n).fma(LN2_HIGH[dt], y)
+    r = (-n).fma(LN2_LOW[dt], r)
     var q = (r * r).fma(exp_poly(r), r)
     var s = power_of_two(n)
     return s.fma(q, s)
@@ -38,10 +38,10 @@ def exp2_of_sum[dt: DType, w: SIMDLength](x: SIMD[dt, w], low: SIMD[dt, w]) -> S
     """`2**(x + low)` for `low` below the last place of `x`."""
     comptime least = -BIAS[dt]
     comptime most = BIAS[dt] + 1.5
-    var y = x.gt(most).select(SIMD[dt, w](most), x)
-    y = y.lt(least).select(SIMD[dt, w](least), y)
+    var y = x.gt(most).select(most, x)
+    y = y.lt(least).select(least, y)
     var n = y + MAGIC[dt] - MAGIC[dt]
-    n = n.gt(BIAS[dt]).select(SIMD[dt, w](BIAS[dt]), n)
+    n = n.gt(BIAS[dt]).select(BIAS[dt], n)
     var r = (y - n) + low
     var s = power_of_two(n)
     return s.fma(r * exp2_poly(r), s)
@@ -54,12 +54,12 @@ def expm1[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     comptime low = Scalar[dt](-20) if dt == DType.float32 else Scalar[dt](-40)
     comptime high = Scalar[dt](88.8) if dt == DType.float32 else Scalar[dt](710)
     comptime tiny = Scalar[dt](1e-8) if dt == DType.float32 else Scalar[dt](1e-17)
-    var y = x.gt(high).select(SIMD[dt, w](high), x)
-    y = y.lt(low).select(SIMD[dt, w](low), y)
-    var n = y.fma(SIMD[dt, w](LOG2E_HIGH[dt]), SIMD[dt, w](MAGIC[dt])) - MAGIC[dt]
-    var r0 = (-n).fma(SIMD[dt, w](LN2_HIGH[dt]), y)
-    var r = (-n).fma(SIMD[dt, w](LN2_LOW[dt]), r0)
-    var lost = (-n).fma(SIMD[dt, w](LN2_LOW[dt]), r0 - r)
+    var y = x.gt(high).select(high, x)
+    y = y.lt(low).select(low, y)
+    var n = y.fma(LOG2E_HIGH[dt], MAGIC[dt]) - MAGIC[dt]
+    var r0 = (-n).fma(LN2_HIGH[dt], y)
+    var r = (-n).fma(LN2_LOW[dt], r0)
+    var lost = (-n).fma(LN2_LOW[dt], r0 - r)
     var t = (r * r).fma(expm1_poly(r), lost)
     var s = power_of_two(n - 1)  # half of 2**n, which may be infinite where the result is not
     var h = s.fma(t, s.fma(r, s - 0.5))

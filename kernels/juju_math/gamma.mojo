@@ -75,7 +75,7 @@ def _lgamma_positive[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     var inverse = 1 / x
     var rest = inverse.fma(
         lgamma_large_poly(inverse * inverse),
-        SIMD[dt, w](LGAMMA_SHIFT[dt]),
+        LGAMMA_SHIFT[dt],
     )
     rest += a.fma(l_low, a.fma(l, -main))
     var far = main.lt(infinity[dt, w]()).select(main + rest, main)
@@ -100,10 +100,10 @@ def digamma[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     var f = _fraction(x)
     var steep = magnitude(f).gt(0.25)
     var g = steep.select(0.5 - magnitude(f), magnitude(f))
-    var angle = g * SIMD[dt, w](PI_HIGH[dt])
-    var low = g.fma(SIMD[dt, w](PI_LOW[dt]), g.fma(SIMD[dt, w](PI_HIGH[dt]), -angle))
+    var angle = g * PI_HIGH[dt]
+    var low = g.fma(PI_LOW[dt], g.fma(PI_HIGH[dt], -angle))
     var t = tangent(angle, low)
-    var cotangent = SIMD[dt, w](PI_HIGH[dt]) * steep.select(t, 1 / t)
+    var cotangent = PI_HIGH[dt] * steep.select(t, 1 / t)
     var r = y - with_sign(cotangent, sign_bits(f))
     r = f.eq(0).select(quiet_nan[dt, w](), r)
     return negative.select(r, y)
@@ -124,7 +124,7 @@ def _digamma_positive[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
         base = two.select(x - 1, base)
         step = two.select(x - 1, step)
     var inverse = 1 / large.select(x, step)
-    var y = (base - SIMD[dt, w](DIGAMMA_ZERO_HIGH[dt])) - SIMD[dt, w](DIGAMMA_ZERO_LOW[dt])
+    var y = (base - DIGAMMA_ZERO_HIGH[dt]) - DIGAMMA_ZERO_LOW[dt]
     var middle = y.fma(digamma_middle_poly(y), inverse)
     var z = inverse * inverse
     var high, low = log_extended(x)

@@ -2,7 +2,7 @@
 
 from std.memory import bitcast
 
-from .bits import MANTISSA_BITS, Signed, infinity, is_nan, magnitude, quiet_nan, sign_bits, to_signed_bits, with_sign
+from .bits import MANTISSA_BITS, Signed, infinity, magnitude, quiet_nan, sign_bits, to_signed_bits, with_sign
 from .coefficients import LN2_HIGH, LN2_LOW, LOG2E_HIGH, cosh_poly, exp2_nearest_poly, sinh_poly, tanh_poly
 from .logarithm import log_of_sum
 from .polynomial import BIAS, MAGIC, power_of_two, two_sum
@@ -18,8 +18,8 @@ def tanh[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     var z = x * x
     var small = (x * z).fma(tanh_poly(z), x)
     # u needs less than full precision, so the argument is not split with care
-    var v = a * (-2 * SIMD[dt, w](LOG2E_HIGH[dt]))
-    v = v.lt(low).select(SIMD[dt, w](low), v)
+    var v = a * (-2 * LOG2E_HIGH[dt])
+    v = v.lt(low).select(low, v)
     var n = v + MAGIC[dt] - MAGIC[dt]
     var r = v - n
     var s = power_of_two(n)
@@ -35,10 +35,10 @@ def _halves[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> Tuple[SIMD[dt, w], SIMD
     comptime I = Signed[dt]
     comptime both = Scalar[I](Int(BIAS[dt]) * 2 - 4) << Scalar[I](MANTISSA_BITS[dt])
     var y = magnitude(x)
-    y = y.gt(high).select(SIMD[dt, w](high), y)
-    var n = y.fma(SIMD[dt, w](LOG2E_HIGH[dt]), SIMD[dt, w](MAGIC[dt])) - MAGIC[dt]
-    var r = (-n).fma(SIMD[dt, w](LN2_HIGH[dt]), y)
-    r = (-n).fma(SIMD[dt, w](LN2_LOW[dt]), r)
+    y = y.gt(high).select(high, y)
+    var n = y.fma(LOG2E_HIGH[dt], MAGIC[dt]) - MAGIC[dt]
+    var r = (-n).fma(LN2_HIGH[dt], y)
+    r = (-n).fma(LN2_LOW[dt], r)
     var z = r * r
     var sinh_r = (r * z).fma(sinh_poly(z), r)
     var cosh_r = z * z.fma(cosh_poly(z), SIMD[dt, w](0.5))

@@ -8,7 +8,7 @@ from std.bit import count_leading_zeros, pop_count
 from std.memory import bitcast
 from std.sys import bit_width_of
 
-from .bits import SIGN_BIT, Signed, Unsigned, to_bits, word
+from .bits import Signed, Unsigned, to_bits, word
 
 
 @always_inline

@@ -6,7 +6,7 @@ The argument is split as 2**n m with m from sqrt(1/2) to sqrt(2). f32 uses a pol
 
 from std.memory import bitcast
 
-from .bits import MANTISSA_BITS, Signed, infinity, quiet_nan, sign_bits, to_bits, to_signed_bits, with_sign, magnitude
+from .bits import MANTISSA_BITS, Signed, infinity, quiet_nan, sign_bits, to_signed_bits, with_sign, magnitude
 from .coefficients import LN2_SHORT_HIGH, LN2_SHORT_LOW, LN2_HIGH, LN2_LOW, LOG2E_HIGH, LOG2E_LOW, atanh_poly, log_poly
 from .polynomial import MAGIC, two_sum
 
@@ -67,8 +67,8 @@ def log[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     var k, m = exponent_and_mantissa(x)
     var n = small_integer_to_float[dt, w](k)
     var r = m - 1
-    var t = log1p_tail(r, n * SIMD[dt, w](LN2_LOW[dt]))
-    return finish(x, n.fma(SIMD[dt, w](LN2_HIGH[dt]), r + t))
+    var t = log1p_tail(r, n * LN2_LOW[dt])
+    return finish(x, n.fma(LN2_HIGH[dt], r + t))
 
 
 @always_inline
@@ -78,8 +78,8 @@ def log2[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     var k, m = exponent_and_mantissa(x)
     var r = m - 1
     var t = log1p_tail(r, SIMD[dt, w](0))
-    var low = t.fma(SIMD[dt, w](LOG2E_HIGH[dt]), r * SIMD[dt, w](LOG2E_LOW[dt]))
-    return finish(x, small_integer_to_float[dt, w](k) + r.fma(SIMD[dt, w](LOG2E_HIGH[dt]), low))
+    var low = t.fma(LOG2E_HIGH[dt], r * LOG2E_LOW[dt])
+    return finish(x, small_integer_to_float[dt, w](k) + r.fma(LOG2E_HIGH[dt], low))
 
 
 @always_inline
@@ -88,9 +88,9 @@ def log_extended[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> Tuple[SIMD[dt, w],
     var k, m = exponent_and_mantissa(x)
     var n = small_integer_to_float[dt, w](k)
     var r = m - 1
-    var t = log1p_tail(r, n * SIMD[dt, w](LN2_SHORT_LOW[dt]))
+    var t = log1p_tail(r, n * LN2_SHORT_LOW[dt])
     var s = r + t
-    var p = n * SIMD[dt, w](LN2_SHORT_HIGH[dt])  # exact, and larger than s unless it is 0
+    var p = n * LN2_SHORT_HIGH[dt]  # exact, and larger than s unless it is 0
     var high = p + s
     return (high, ((p - high) + s) + ((r - s) + t))
 
@@ -107,8 +107,8 @@ def log_of_sum[dt: DType, w: SIMDLength](high: SIMD[dt, w], low: SIMD[dt, w], do
     var r0 = m - 1
     var r = low.fma(scale, r0)
     var rest = low.fma(scale, r0 - r)  # what r lost
-    var t = log1p_tail(r, n.fma(SIMD[dt, w](LN2_LOW[dt]), rest))
-    return n.fma(SIMD[dt, w](LN2_HIGH[dt]), r + t)
+    var t = log1p_tail(r, n.fma(LN2_LOW[dt], rest))
+    return n.fma(LN2_HIGH[dt], r + t)
 
 
 @always_inline

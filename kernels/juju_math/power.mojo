@@ -1,6 +1,5 @@
 """Powers: `pow` with a float base. f32 takes the logarithm in f64 lanes, f64 in a sum of two numbers."""
 
-from std.memory import bitcast
 from std.sys.intrinsics import llvm_intrinsic
 
 from .bits import infinity, magnitude, quiet_nan, sign_bits, with_sign
@@ -107,19 +106,19 @@ def _log2_extended[w: SIMDLength](a: SIMD[DType.float64, w]) -> Tuple[SIMD[DType
     var u_low = s_low.fma(z, s.fma(z_low, s.fma(z, -u)))
     # v = s**3 (2/3 + ...)
     var c = z * atanh_pow_poly(z)
-    comptime two_thirds = SIMD[D, w](TWO_THIRDS_HIGH[D])
+    comptime two_thirds = TWO_THIRDS_HIGH[D]
     var q = two_thirds + c
-    var q_low = ((two_thirds - q) + c) + SIMD[D, w](TWO_THIRDS_LOW[D])
+    var q_low = ((two_thirds - q) + c) + TWO_THIRDS_LOW[D]
     var v = u * q
     var v_low = u_low.fma(q, u.fma(q_low, u.fma(q, -v)))
     # the natural logarithm, then the base-2 one
     var s2 = s + s
     var h = s2 + v
     var l = ((s2 - h) + v) + (s_low.fma(V(2), v_low))
-    var p = h * SIMD[D, w](LOG2E_HIGH[D])
-    var p_low = h.fma(SIMD[D, w](LOG2E_HIGH[D]), -p)
-    p_low = h.fma(SIMD[D, w](LOG2E_LOW[D]), p_low)
-    p_low = l.fma(SIMD[D, w](LOG2E_HIGH[D]), p_low)
+    var p = h * LOG2E_HIGH[D]
+    var p_low = h.fma(LOG2E_HIGH[D], -p)
+    p_low = h.fma(LOG2E_LOW[D], p_low)
+    p_low = l.fma(LOG2E_HIGH[D], p_low)
     var high = n + p
     var low = ((n - high) + p) + p_low
     # zero, infinity, NaN

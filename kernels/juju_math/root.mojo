@@ -3,7 +3,7 @@
 from std.memory import bitcast
 from std.sys.intrinsics import llvm_intrinsic
 
-from .bits import Signed, Unsigned, infinity, magnitude, sign_bits, to_bits, with_sign
+from .bits import infinity, magnitude, sign_bits, with_sign
 
 
 @always_inline

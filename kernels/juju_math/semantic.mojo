@@ -5,7 +5,6 @@ Floating-point functions assume that subnormal numbers count as zero (FTZ and DA
 """
 
 from std.memory import bitcast
-from std.sys import bit_width_of
 from std.sys.intrinsics import llvm_intrinsic
 
 from .bits import (

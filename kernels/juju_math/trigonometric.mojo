@@ -7,7 +7,7 @@ vectors that hold such a lane, by the product with as many bits of 2/pi as the a
 from std.memory import bitcast, stack_allocation
 from std.sys.intrinsics import llvm_intrinsic
 
-from .bits import Signed, Unsigned, infinity, magnitude, sign_bits, to_bits, to_signed_bits, with_sign
+from .bits import Unsigned, infinity, magnitude, sign_bits, to_bits, with_sign
 from .coefficients import (
     HALF_PI_HIGH,
     HALF_PI_LOW,
@@ -28,20 +28,18 @@ comptime FAR[dt: DType] = Scalar[dt](131072.0) if dt == DType.float32 else Scala
 def reduce_angle[dt: DType, w: SIMDLength](a: SIMD[dt, w]) -> Tuple[SIMD[dt, w], SIMD[dt, w], SIMD[Unsigned[dt], w]]:
     """The rest r, its rounding error, and n modulo 4 in the low bits, for a = n pi/2 + r not negative; NaN for infinity.
     """
-    var t = a.fma(SIMD[dt, w](TWO_OVER_PI[dt]), SIMD[dt, w](MAGIC[dt]))
+    var t = a.fma(TWO_OVER_PI[dt], MAGIC[dt])
     var n = t - MAGIC[dt]
-    var r0 = (-n).fma(SIMD[dt, w](HALF_PI_HIGH[dt]), a)  # exact
+    var r0 = (-n).fma(HALF_PI_HIGH[dt], a)  # exact
     # r0 - r is exact as long as the product is rounded by itself: r0 is a multiple of the product's last place
-    var product = llvm_intrinsic["llvm.arithmetic.fence", SIMD[dt, w], has_side_effect=False](
-        n * SIMD[dt, w](HALF_PI_MIDDLE[dt])
-    )
+    var product = llvm_intrinsic["llvm.arithmetic.fence", SIMD[dt, w], has_side_effect=False](n * HALF_PI_MIDDLE[dt])
     var r = r0 - product
-    var low = (-n).fma(SIMD[dt, w](HALF_PI_MIDDLE[dt]), r0 - r)
-    low = (-n).fma(SIMD[dt, w](HALF_PI_LOW[dt]), low)
+    var low = (-n).fma(HALF_PI_MIDDLE[dt], r0 - r)
+    low = (-n).fma(HALF_PI_LOW[dt], low)
     var q = to_bits(t)
     var far = a.ge(FAR[dt]) & a.lt(infinity[dt, w]())
     if far.reduce_or():
-        var fr, flow, fq = _reduce_far(far.select(a, SIMD[dt, w](FAR[dt])))
+        var fr, flow, fq = _reduce_far(far.select(a, FAR[dt]))
         r = far.select(fr, r)
         low = far.select(flow, low)
         q = far.select(fq, q)

@@ -1,6 +1,5 @@
 """Hurwitz zeta function and the derivatives of digamma: zeta, polygamma."""
 
-from std.sys.intrinsics import llvm_intrinsic
 
 from .bits import infinity, is_nan, magnitude, quiet_nan, sign_bits, with_sign
 from .coefficients import EULER_MACLAURIN
