@@ -306,7 +306,7 @@ def test_dispatch_can_be_chosen(dispatch: str) -> None:
         for n in (5, {LONG}):
             assert float(t.axpy(n)([jnp.ones(n), jnp.ones(n)])[0][-1]) == 3
         alone = (t.chunks_of(10, 1)[1] == threading.get_native_id()).all()
-        print(alone, *(len(np.unique(t.chunks_of({LONG}, x / {LONG})[0])) > 1 for x in (5e6, 6e7)))
+        print(alone, *(len(np.unique(t.chunks_of({LONG}, x / {LONG})[0])) > 1 for x in (2e6, 6e7)))
         """,
         JUJU_DISPATCH=dispatch,
         JUJU_THREADS="2",
