@@ -405,8 +405,9 @@ print(t.graph_file(store=Store({store!r})).read_bytes())
 def start_builder(folder: Path, seconds: float) -> subprocess.Popen[str]:
     """A process that compiles the graph with a stand-in for MAX that takes so many seconds."""
     fake, log = folder / "fake graph's.py", folder / "log"
-    if not fake.exists():  # its text is part of the key: another builder may be reading it
-        fake.write_text(FAKE.format(log=str(log), seconds=seconds))
+    text = FAKE.format(log=str(log), seconds=seconds)
+    if not fake.exists() or fake.read_text() != text:  # it is part of the key, and another builder may be reading it
+        fake.write_text(text)
     ready = folder / "ready"
     ready.unlink(missing_ok=True)
     program = BUILDER.format(fake=str(fake), folder=str(folder), ready=str(ready), store=str(folder / "the store"))
