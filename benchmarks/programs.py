@@ -1,30 +1,24 @@
 """Whole functions beside jax.jit: the table of the README, and a chart.
 
-    python benchmarks/programs.py [--points 1M] [--rounds 31] [--plot speed.png] [--only gelu adam]
+    python benchmarks/programs.py [--points 1M] [--rounds 31] [--plot speed.png] [--only gelu adam] [--check]
 
-Both sides run in one process and take turns; times are medians. "limit" is the time a copy of as many bytes takes on
-all cores (measured here), so "to limit" says how far a kernel is from being bound by memory alone.
+"limit" is the time a copy of as many bytes takes on all cores, or that of the operations at the measured peak if it is
+longer. With `--check` the exit status is 1 if a program misses its bar.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from copy_bandwidth import Copy, size
+from contest import Entry, plot, race
+from copy_bandwidth import size
 from jax.scipy.stats import norm
-
-import juju
-from juju._machine import cores
-from juju.engines.trampoline import trampoline
 
 
 def black_scholes(spot, strike, years, rate, volatility):
@@ -50,11 +44,30 @@ def adam(params, grads, mean, var, step):
     return new, mean, var
 
 
+def lion(params, grads, mean):
+    step = jax.tree.map(lambda m, g: jnp.sign(0.9 * m + 0.1 * g), mean, grads)
+    new = jax.tree.map(lambda p, s: p - 1e-4 * (s + 0.1 * p), params, step)
+    return new, jax.tree.map(lambda m, g: 0.99 * m + 0.01 * g, mean, grads)
+
+
+def momentum(params, grads, velocity):
+    velocity = jax.tree.map(lambda v, g: 0.9 * v + g, velocity, grads)
+    return jax.tree.map(lambda p, v: p - 1e-2 * v, params, velocity), velocity
+
+
+def derivative(f):
+    return jax.vmap(jax.grad(f))
+
+
+def exact_gelu(x):
+    return jax.nn.gelu(x, approximate=False)
+
+
 def brighten(image, gain):
     return jnp.clip(image.astype(jnp.float32) * gain, 0, 255).astype(jnp.uint8)
 
 
-def programs(n: int) -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
+def programs(n: int) -> list[Entry]:
     rng = np.random.default_rng(0)
 
     def uniform(low: float, high: float, count: int = n, dtype: Any = jnp.float32) -> jax.Array:
@@ -65,34 +78,32 @@ def programs(n: int) -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
 
     market = (uniform(50, 150), uniform(50, 150), uniform(0.1, 2), uniform(0.01, 0.1), uniform(0.1, 0.6))
     x = uniform(-4, 4)
-    return {
-        "x * 2 + 1": (lambda x: x * 2 + 1, (x,)),
-        "sin((x + y)**2)": (lambda x, y: jnp.sin((x + y) ** 2), (x, uniform(-4, 4))),
-        "Black-Scholes": (black_scholes, market),
-        "its five derivatives": (greeks, market),
-        "GELU": (jax.nn.gelu, (x,)),
-        "GELU derivative": (jax.vmap(jax.grad(jax.nn.gelu)), (x,)),
-        "SiLU": (jax.nn.silu, (x,)),
-        "softplus": (jax.nn.softplus, (x,)),
-        "SiLU, bfloat16": (jax.nn.silu, (x.astype(jnp.bfloat16),)),
-        "Adam, 20 arrays": (adam, (tree(-1, 1), tree(-1, 1), tree(-1, 1), tree(0, 1), jnp.float32(7))),
-        "haversine": (haversine, (uniform(-1.5, 1.5), uniform(-3, 3), uniform(-1.5, 1.5), uniform(-3, 3))),
-        "brighten, uint8": (brighten, (uniform(0, 255, n, jnp.uint8), jnp.float32(1.3))),
-        "i // 7, i % 7": (lambda i: (i // 7, i % 7), (uniform(-1e6, 1e6, n, jnp.int32),)),
+    activations = {
+        "GELU": jax.nn.gelu,
+        "GELU, exact": exact_gelu,
+        "SiLU": jax.nn.silu,
+        "softplus": jax.nn.softplus,
+        "mish": jax.nn.mish,
     }
-
-
-def interleaved(runs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for turn in range(rounds + 3):
-        for name, run in runs.items():
-            start = time.perf_counter()
-            result = run()
-            elapsed = time.perf_counter() - start
-            del result
-            if turn >= 3:
-                times[name].append(elapsed)
-    return {name: statistics.median(samples) for name, samples in times.items()}
+    entries = [
+        Entry("x * 2 + 1", lambda x: x * 2 + 1, (x,), 1.0),
+        Entry("sin((x + y)**2)", lambda x, y: jnp.sin((x + y) ** 2), (x, uniform(-4, 4)), 6.0),
+        Entry("haversine", haversine, (uniform(-1.5, 1.5), uniform(-3, 3), uniform(-1.5, 1.5), uniform(-3, 3)), 6.0),
+        Entry("Black-Scholes", black_scholes, market, 4.0),
+        Entry("its five derivatives", greeks, market, 12.0),
+    ]
+    for name, function in activations.items():
+        entries.append(Entry(name, function, (x,), 1.5))
+        entries.append(Entry(f"{name}, derivative", derivative(function), (x,), 1.5))
+    return [
+        *entries,
+        Entry("SiLU, bfloat16", jax.nn.silu, (x.astype(jnp.bfloat16),), 2.0),
+        Entry("Adam, 20 arrays", adam, (tree(-1, 1), tree(-1, 1), tree(-1, 1), tree(0, 1), jnp.float32(7)), 1.2),
+        Entry("Lion, 20 arrays", lion, (tree(-1, 1), tree(-1, 1), tree(-1, 1)), 1.2),
+        Entry("momentum, 20 arrays", momentum, (tree(-1, 1), tree(-1, 1), tree(-1, 1)), 1.2),
+        Entry("brighten, uint8", brighten, (uniform(0, 255, n, jnp.uint8), jnp.float32(1.3)), 1.0),
+        Entry("i // 7, i % 7", lambda i: (i // 7, i % 7), (uniform(-1e6, 1e6, n, jnp.int32),), 1.0),
+    ]
 
 
 def main() -> int:
@@ -100,69 +111,19 @@ def main() -> int:
     parser.add_argument("--points", type=size, default=1 << 20, metavar="N")
     parser.add_argument("--rounds", type=int, default=31)
     parser.add_argument("--only", nargs="+", default=[], help="names, or parts of them")
+    parser.add_argument("--check", action="store_true", help="exit with 1 if a bar is missed")
     parser.add_argument("--plot", type=Path, help="write a chart to this file (needs matplotlib)")
     options = parser.parse_args()
 
-    chosen = {
-        name: program
-        for name, program in programs(options.points).items()
-        if not options.only or any(part.lower() in name.lower() for part in options.only)
-    }
-    lowered = [juju.fuse(f, name="f").lower(*args) for f, args in chosen.values()]
-    print(f"compiling {len(lowered)} functions", file=sys.stderr, flush=True)
-    compiled = juju.compile_all(lowered)
-    trampoline().open_graph(wait=True)
-    print(f"{options.points} points, {cores()} cores, {options.rounds} rounds in turn; milliseconds, medians\n")
-    print(f"{'':>22} {'juju':>8} {'jax.jit':>8} {'ratio':>6} {'limit':>8} {'to limit':>9} {'difference':>11}")
-    ratios = {}
-    for (name, (f, args)), exe in zip(chosen.items(), compiled, strict=True):
-        leaves = jax.tree_util.tree_leaves(args)
-        jitted = jax.jit(f)
-        difference = max(
-            map(_difference, *(jax.tree_util.tree_leaves(r) for r in (exe.call_flat(leaves), jitted(*args))))
-        )
-        moved = exe.cost_analysis()["bytes"]
-        copy = Copy(np.ones(max(moved // 2, 1), np.uint8), cores())
-        runs = {
-            "juju": lambda exe=exe, leaves=leaves: exe.call_flat(leaves),
-            "jax.jit": lambda jitted=jitted, args=args: jax.block_until_ready(jitted(*args)),
-            "limit": copy,
-        }
-        times = interleaved(runs, options.rounds)
-        ratios[name] = times["jax.jit"] / times["juju"]
-        print(
-            f"{name:>22} {times['juju'] * 1e3:8.3f} {times['jax.jit'] * 1e3:8.3f} {ratios[name]:6.2f} "
-            f"{times['limit'] * 1e3:8.3f} {times['juju'] / times['limit']:9.2f} {difference:11.1e}",
-            flush=True,
-        )
+    chosen = [
+        entry
+        for entry in programs(options.points)
+        if not options.only or any(part.lower() in entry.name.lower() for part in options.only)
+    ]
+    results = race(chosen, options.rounds)
     if options.plot:
-        _plot(ratios, options.points, options.plot)
-        print(f"\nchart: {options.plot}")
-    return 0
-
-
-def _difference(a: jax.Array, b: jax.Array) -> float:
-    """The largest difference, in parts of the largest value."""
-    wide = [np.asarray(v).astype(np.float64) for v in (a, b)]
-    scale = np.max(np.abs(wide[1]), initial=1e-30)
-    return float(np.max(np.abs(wide[0] - wide[1]), initial=0) / scale)
-
-
-def _plot(ratios: dict[str, float], points: int, file: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    names, values = list(ratios)[::-1], list(ratios.values())[::-1]
-    figure, axes = pyplot.subplots(figsize=(7, 0.38 * len(names) + 1.2), layout="constrained")
-    bars = axes.barh(names, values, color=["#3b7dd8" if v >= 1 else "#c8553d" for v in values])
-    axes.bar_label(bars, [f"{v:.1f}" for v in values], padding=3)
-    axes.axvline(1, color="black", linewidth=1)
-    axes.set_xlabel(f"times as fast as jax.jit, {points:,} points, {cores()} cores")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.margins(x=0.1)
-    figure.savefig(file, dpi=150)
+        plot(results, options.plot, f"programs of {options.points:,} points")
+    return int(options.check and any(not r.met for r in results))
 
 
 if __name__ == "__main__":
