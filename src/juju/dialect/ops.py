@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Block, Dialect, Region, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.ir.affine import AffineMap
 from xdsl.irdl import (
     AnyAttr,
     IRDLOperation,
@@ -45,7 +45,9 @@ from xdsl.irdl import (
 from xdsl.traits import ConstantLike, HasParent, IsolatedFromAbove, IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from juju.dialect import affine
 from juju.dialect._xdsl import new_op
+from juju.dialect.body import BODY_OPS, CumulateOp, IndexOp, ReduceOp
 from juju.dialect.table import TABLE, Row
 from juju.dialect.types import element_of, kind_of, shape_of
 
@@ -196,16 +198,18 @@ class ConstOp(IRDLOperation):
 class YieldOp(IRDLOperation):
     name = "juju.yield"
     values = var_operand_def()
-    traits = lazy_traits_def(lambda: (IsTerminator(), HasParent(NestOp, KernelOp)))
+    traits = lazy_traits_def(lambda: (IsTerminator(), HasParent(NestOp, KernelOp, ReduceOp)))
     assembly_format = "($values^ `:` type($values))? attr-dict"
 
 
 @irdl_op_definition
 class NestOp(IRDLOperation):
-    """Parallel loops over `bounds` around a body of scalar operations, after `linalg.generic`.
+    """Loops over `bounds` around a body of scalar operations, after `linalg.generic`.
 
-    `maps` holds one affine map per operand, then one per result. A result whose map uses no loop is *uniform*: its
-    value must not depend on any loop, and it is written once.
+    Loops are `"parallel"` or `"reduction"`; their order is that of memory. `maps` holds one affine map per operand, then
+    one per result. An operand is an argument of the body either as the element at its map, or as the whole tensor that
+    `juju.read` reads at computed indices. `juju.reduce` and `juju.cumulate` run along the reduction loops. A result is
+    written along the loops of its map, and must not depend on others: without any it is *uniform*, written once.
     """
 
     name = "juju.nest"
@@ -225,6 +229,11 @@ class NestOp(IRDLOperation):
     def space(self) -> tuple[int, ...]:
         return tuple(self.bounds.get_values())
 
+    @property
+    def reduced(self) -> tuple[int, ...]:
+        """The reduction loops."""
+        return tuple(n for n, kind in enumerate(self.iterators.data) if kind.data == "reduction")
+
     def in_maps(self) -> list[AffineMap]:
         return [m.data for m in self.maps.data[: len(self.ins)]]
 
@@ -234,47 +243,62 @@ class NestOp(IRDLOperation):
     def yielded(self) -> Sequence[SSAValue]:
         return cast(YieldOp, self.body.block.last_op).values
 
-    def uniform_values(self) -> set[SSAValue]:
-        """Values of the body that are the same at every point: constants, uniform operands, and what follows."""
-        rank = len(self.space)
-        uniform: set[SSAValue] = {
-            arg
-            for arg, amap in zip(self.body.block.args, self.in_maps(), strict=True)
-            if rank and not amap.used_dims() and not amap.results
-        }
+    def loops_of_values(self) -> dict[SSAValue, frozenset[int]]:
+        """The loops each value of the body depends on."""
+        reduced = frozenset(self.reduced)
+        loops: dict[SSAValue, frozenset[int]] = {}
+        for arg, amap in zip(self.body.block.args, self.in_maps(), strict=True):
+            loops[arg] = frozenset() if isinstance(arg.type, TensorType) else frozenset(amap.used_dims())
         for op in self.body.block.ops:
-            if isinstance(op, (ScalarOp, ConstOp)) and all(v in uniform for v in op.operands):
-                uniform.update(op.results)
-        return uniform if rank else set()
+            found = frozenset[int]().union(*(loops[v] for v in op.operands))
+            if isinstance(op, IndexOp):
+                found = frozenset([op.loop])
+            elif isinstance(op, ReduceOp):
+                found -= reduced
+            elif isinstance(op, CumulateOp):
+                found |= reduced
+            loops.update((r, found) for r in op.results)
+        return loops
 
     def verify_(self) -> None:
         space = self.space
         if len(self.maps) != len(self.ins) + len(self.outs):
             raise VerifyException("juju.nest needs one map per operand and result")
+        if any(kind.data not in ("parallel", "reduction") for kind in self.iterators.data):
+            raise VerifyException(f"loops are parallel or reduction, not {self.iterators}")
+        block = self.body.block
+        if len(block.args) != len(self.ins):
+            raise VerifyException(f"the body takes {len(block.args)} operands, not {len(self.ins)}")
+        whole = [isinstance(arg.type, TensorType) for arg in block.args] + [False] * len(self.outs)
         names = [*(f"operand {n}" for n in range(len(self.ins))), *(f"result {n}" for n in range(len(self.outs)))]
-        for name, value, attr in zip(names, (*self.ins, *self.outs), self.maps, strict=True):
+        for name, value, attr, all_of_it in zip(names, (*self.ins, *self.outs), self.maps, whole, strict=True):
             amap, shape = attr.data, shape_of(value.type)
-            if not len(space) == len(self.iterators) == amap.num_dims or len(amap.results) != len(shape):
+            results = 0 if all_of_it else len(shape)
+            if not len(space) == len(self.iterators) == amap.num_dims or len(amap.results) != results:
                 raise VerifyException(f"map {amap} of {name} does not fit {len(space)} loops and {value.type}")
-            for axis, (expr, extent) in enumerate(zip(amap.results, shape, strict=True)):
-                if isinstance(expr, AffineDimExpr) and space[expr.position] != extent:
-                    raise VerifyException(
-                        f"d{expr.position} runs to {space[expr.position]}, axis {axis} of {name} has {extent}"
-                    )
-        last = self.body.block.last_op
+            for axis, (expr, extent) in enumerate(zip(amap.results, shape, strict=not all_of_it)):
+                low, high = affine.bounds(expr, space)
+                if (low < 0 or high >= extent) and 0 not in space:
+                    raise VerifyException(f"{expr} runs from {low} to {high}, axis {axis} of {name} has {extent}")
+        last = block.last_op
         if not isinstance(last, YieldOp):
             raise VerifyException("the body of juju.nest must end in juju.yield")
-        for what, got, values in (
-            ("takes", self.body.block.arg_types, self.ins),
-            ("yields", last.operand_types, self.outs),
+        got = [
+            arg.type if all_of_it else TensorType(arg.type, shape_of(value.type))
+            for arg, value, all_of_it in zip(block.args, self.ins, whole, strict=False)
+        ]
+        for what, found, values in (
+            ("takes", got, [v.type for v in self.ins]),
+            ("yields", list(last.operand_types), [element_of(v.type) for v in self.outs]),
         ):
-            want = [element_of(v.type) for v in values]
-            if list(got) != want:
-                raise VerifyException(f"the body {what} {list(map(str, got))}, not {list(map(str, want))}")
-        uniform = self.uniform_values()
+            if found != values:
+                raise VerifyException(f"the body {what} {list(map(str, found))}, not {list(map(str, values))}")
+        loops = self.loops_of_values()
         for n, (value, amap) in enumerate(zip(last.values, self.out_maps(), strict=True)):
-            if space and not amap.used_dims() and value not in uniform:
-                raise VerifyException(f"result {n} is written once, but its value changes from point to point")
+            stray = sorted(d for d in loops[value] - amap.used_dims() if space[d] != 1)
+            if stray:
+                along = ", ".join(f"d{d}" for d in stray)
+                raise VerifyException(f"result {n} changes along {along}, where it is written once")
 
 
 @irdl_op_definition
@@ -346,15 +370,17 @@ def make_nest(
     outs: Sequence[tuple[Attribute, AffineMap]],
     body: Block,
     location: LocationAttr | None = None,
+    reduced: Sequence[int] = (),
 ) -> NestOp:
-    """A nest of parallel loops over `space`."""
+    """A nest of loops over `space`, parallel but for those of `reduced`."""
+    kinds = ["reduction" if d in reduced else "parallel" for d in range(len(space))]
     return new_op(
         NestOp,
         [[v for v, _ in ins]],
         [[t for t, _ in outs]],
         {
             "bounds": DenseArrayBase.from_list(i64, list(space)),
-            "iterators": ArrayAttr([StringAttr("parallel")] * len(space)),
+            "iterators": ArrayAttr([StringAttr(kind) for kind in kinds]),
             "maps": ArrayAttr([AffineMapAttr(m) for _, m in (*ins, *outs)]),
         },
         [Region(body)],
@@ -373,5 +399,5 @@ def int_params(values: Sequence[int]) -> DenseArrayBase:
     return DenseArrayBase.from_list(i64, list(values))
 
 
-JUJU = Dialect("juju", [*SCALARS.values(), ConstOp, YieldOp, NestOp, KernelOp, ReshapeOp, CustomOp], [])
+JUJU = Dialect("juju", [*SCALARS.values(), *BODY_OPS, ConstOp, YieldOp, NestOp, KernelOp, ReshapeOp, CustomOp], [])
 """The dialect, for `Context.load_dialect`."""

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import (
     AnyFloat,
     BFloat16Type,
     Float16Type,
+    IndexType,
     IntegerType,
     Signedness,
     TensorType,
@@ -30,8 +31,11 @@ ELEMENT_TYPES: dict[str, Attribute] = {
 }
 """JAX dtype name to MLIR type: bool is `i1`, signed integers are signless, unsigned ones are `ui<n>`."""
 
-DTYPES: dict[Attribute, str] = {ty: name for name, ty in ELEMENT_TYPES.items()}
-"""MLIR type to JAX dtype name."""
+INDEX = IndexType()
+"""The type of loop indices and of what is computed from them; no array has it."""
+
+DTYPES: dict[Attribute, str] = {**{ty: name for name, ty in ELEMENT_TYPES.items()}, INDEX: "index"}
+"""MLIR type to JAX dtype name; loop indices are `index`."""
 
 KIND_NAMES = {"f": "float", "i": "signed integer", "u": "unsigned integer", "b": "bool"}
 
@@ -42,6 +46,8 @@ def kind_of(ty: Attribute) -> str:
         if ty == i1:
             return "b"
         return "u" if ty.signedness.data is Signedness.UNSIGNED else "i"
+    if isinstance(ty, IndexType):
+        return "i"
     return "f" if isinstance(ty, AnyFloat) else "?"
 
 
@@ -54,6 +60,8 @@ def item_size(ty: Attribute) -> int:
     """Bytes of one element in memory."""
     if isinstance(ty, IntegerType):
         return max(1, ty.width.data // 8)
+    if isinstance(ty, IndexType):
+        return 4
     if isinstance(ty, AnyFloat):
         return ty.bitwidth // 8
     raise TypeError(f"no size for {ty}")

@@ -21,6 +21,14 @@ Operand = SSAValue | Scalar
 """What a rule reads: a tensor of the dialect, or a rank-0 constant."""
 
 
+class Whole:
+    """The type of `WHOLE`."""
+
+
+WHOLE = Whole()
+"""In the place of an operand's map: the body reads the tensor at computed indices."""
+
+
 class Custom(NamedTuple):
     """What cannot stand in a `juju.custom`: the primitive, its parameters, and its operands that are constants."""
 
@@ -66,30 +74,63 @@ class RuleContext:
         operands: Sequence[Operand],
         body: Callable[[Block, list[SSAValue]], SSAValue],
         dtype: str,
-        maps: Sequence[AffineMap | None] | None = None,
+        maps: Sequence[AffineMap | Whole | None] | None = None,
     ) -> SSAValue:
-        """One nest over `space` with one result; rank-0 operands are read at every point."""
+        """One nest of parallel loops with one result; rank-0 operands are read at every point."""
+        return self.nest(space, operands, lambda block, args: [body(block, args)], [dtype], maps)[0]
+
+    def nest(
+        self,
+        space: Sequence[int],
+        operands: Sequence[Operand],
+        body: Callable[[Block, list[SSAValue]], Sequence[SSAValue]],
+        dtypes: Sequence[str],
+        maps: Sequence[AffineMap | Whole | None] | None = None,
+        *,
+        reduced: Sequence[int] = (),
+        outs: Sequence[Sequence[int]] | None = None,
+    ) -> list[SSAValue]:
+        """One nest over `space`; `body(block, values)` adds its operations and returns a value for each result.
+
+        An operand is read at its map: by default point by point, or at its only element if it has rank 0. For one that
+        is `WHOLE`, `body` gets the tensor, to `read` it at computed indices. `reduced` are the reduction loops, `outs`
+        the loops each result is written along: by default the parallel ones.
+        """
         rank = len(space)
         block = Block()
-        scalars: list[SSAValue] = []
+        values: list[SSAValue] = []
         ins: list[tuple[SSAValue, AffineMap]] = []
         for n, operand in enumerate(operands):
-            if isinstance(operand, Scalar):
-                scalars.append(add_const(block, operand.value))
-                continue
             amap = maps[n] if maps is not None else None
+            if isinstance(amap, Whole):
+                operand = self.tensor(operand)
+                ins.append((operand, uniform_map(rank)))
+                values.append(block.insert_arg(operand.type, len(block.args)))
+                continue
+            if isinstance(operand, Scalar):
+                values.append(add_const(block, operand.value))
+                continue
             if amap is None:
                 amap = identity_map(rank) if shape_of(operand.type) else uniform_map(rank)
             ins.append((operand, amap))
-            scalars.append(block.insert_arg(_element(operand.type), len(block.args)))
-        result = body(block, scalars)
-        block.add_op(new_op(YieldOp, [[result]], location=self.location))
-        for op in block.ops:
+            values.append(block.insert_arg(_element(operand.type), len(block.args)))
+        results = list(body(block, values))
+        block.add_op(new_op(YieldOp, [results], location=self.location))
+        for op in block.walk():
             op.location = self.location
-        nest = make_nest(space, ins, [(tensor_type(tuple(space), dtype), identity_map(rank))], block, self.location)
-        self.add(nest)
-        nest.outs[0].name_hint = _hint(self.equation.primitive)
-        return nest.outs[0]
+        parallel = tuple(d for d in range(rank) if d not in reduced)
+        written = [tuple(loops) for loops in outs] if outs is not None else [parallel] * len(dtypes)
+        types = [
+            (
+                tensor_type(tuple(space[d] for d in loops), dtype),
+                AffineMap(rank, 0, tuple(AffineExpr.dimension(d) for d in loops)),
+            )
+            for loops, dtype in zip(written, dtypes, strict=True)
+        ]
+        nest = self.add(make_nest(space, ins, types, block, self.location, reduced))
+        for result in nest.outs:
+            result.name_hint = _hint(self.equation.primitive)
+        return list(nest.outs)
 
     def tensor(self, operand: Operand) -> SSAValue:
         """The operand as a tensor; a constant becomes a nest of rank 0."""
