@@ -164,6 +164,6 @@ def reshape(
     """Indices into an array of shape `before` as indices into the same memory of shape `after`."""
     if tuple(before) == tuple(after):
         return list(indices)
-    if not after:
-        return []
+    if not after or 0 in after:
+        return [AffineExpr.constant(0)] * len(after)
     return unflatten(flat_index(indices, before), after, space)

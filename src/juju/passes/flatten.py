@@ -13,6 +13,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.passes import ModulePass
 
 from juju.dialect._xdsl import identity_map, insert_before, new_op, replace_op, uniform_map
+from juju.dialect.body import IndexOp
 from juju.dialect.ops import NestOp, ReshapeOp, make_nest
 from juju.dialect.types import element_of, shape_of
 
@@ -39,9 +40,10 @@ def rebuild(
     space: tuple[int, ...],
     ins: Sequence[tuple[SSAValue, AffineMap]],
     outs: Sequence[tuple[Attribute, AffineMap]],
+    reduced: Sequence[int] = (),
 ) -> None:
     """Puts a nest of the same body over other loops in the place of `nest`; its readers see the shapes they saw."""
-    made = make_nest(space, ins, outs, nest.body.detach_block(0), nest.location)
+    made = make_nest(space, ins, outs, nest.body.detach_block(0), nest.location, reduced)
     insert_before(made, nest)
     values = []
     for old, new in zip(nest.outs, made.outs, strict=True):
@@ -76,6 +78,8 @@ class FlattenPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for nest in [n for n in op.walk() if isinstance(n, NestOp)]:
+            if nest.reduced or any(isinstance(inner, IndexOp) for inner in nest.body.block.ops):
+                continue
             long = tuple(d for d, extent in enumerate(nest.space) if extent != 1)
             flat = (identity_map(1), uniform_map(1))
             if not nest.space or (len(nest.space) == 1 and all(m.data in flat for m in nest.maps)):
@@ -91,7 +95,10 @@ def _flatten(nest: NestOp, long: tuple[int, ...]) -> None:
         return bool(shape_of(value.type)) and loops_of(amap, nest.space) == long
 
     ins = []
-    for value, amap in zip(nest.ins, nest.in_maps(), strict=True):
+    for value, amap, arg in zip(nest.ins, nest.in_maps(), nest.body.block.args, strict=True):
+        if isinstance(arg.type, TensorType):
+            ins.append((value, uniform_map(1)))
+            continue
         whole = is_whole(value, amap)
         ins.append((reshaped(value, (size,) if whole else (), nest), identity_map(1) if whole else uniform_map(1)))
     outs = [

@@ -1,34 +1,46 @@
-"""`juju-fuse`: nests over one space become one nest; rank-0 nests are computed where they are read.
+"""`juju-fuse`: nests over the same points become one nest; values are computed where they are read if that is cheaper.
 
-Groups are decided first, in program order, and every fused nest is built once, so the pass is linear. A nest of rank 1
-reads and writes memory in order, whatever the shape was (`juju-flatten` made it so), and may join any group of as many
-points; a nest of higher rank joins groups of its own space. Neither may make two groups wait for each other.
+Groups are decided in program order. A nest joins the last group that walks the same points in the same order, whatever
+the shapes (see `spaces.refine`), if all it reads of that group is known at the very point: the value made there, or the
+result of a reduction over the row the point lies in. A nest over the rows of a group that reduces may join it too. No
+two groups may wait for each other.
 
-A nest that stretches a value computed over fewer points does not wait for it in memory if computing it again is cheap,
-or if it is the same along the innermost loop, where it is computed once for each row.
+What is read at another point (transposed, shifted, stretched, at computed indices) is pulled: computed again there, if
+that costs less than writing and reading it, else it waits in memory. Results of reductions are never computed again.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Operation, SSAValue
-from xdsl.ir.affine import AffineMap
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from juju.dialect._xdsl import identity_map, insert_before, new_op, uniform_map
+from juju.dialect import affine
+from juju.dialect._xdsl import insert_before, new_op, uniform_map
+from juju.dialect.affine import Linear
+from juju.dialect.body import CumulateOp, ReadOp, ReduceOp
 from juju.dialect.ops import CustomOp, NestOp, ReshapeOp, ScalarOp, YieldOp, make_nest
 from juju.dialect.types import element_of, shape_of
-from juju.passes.flatten import loops_of, root_of
+from juju.passes.flatten import root_of
+from juju.passes.inline import BodyBuilder, same_along_rows
+from juju.passes.spaces import loops_in, point, position, refine
 
 CHEAP = 8
 """Work, in the table's units, that is computed again at every point rather than stored and read."""
+
+MEMORY = 10
+"""Work that costs as much as writing a value and reading it again."""
+
+FEW_ROWS, LONG_ROWS = 16, 1 << 15
+"""Fewer rows than this, each of more points than that: the reduction is cut in parts, and what follows it waits."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +53,12 @@ class FusePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in [f for f in op.walk() if isinstance(f, FuncOp)]:
             _Fusion(function.body.block, self.max_ops).run()
+
+
+def is_cut(space: Sequence[int], reduced: Iterable[int]) -> bool:
+    """Whether a reduction runs in parts, because its rows alone would not keep several cores busy."""
+    along = math.prod(space[d] for d in reduced)
+    return bool(list(reduced)) and along > LONG_ROWS and math.prod(space) // max(along, 1) < FEW_ROWS
 
 
 @dataclass(eq=False)
@@ -71,27 +89,47 @@ class _Call(_Item):
         self.op = op
 
 
+@dataclass(frozen=True)
+class _Walk:
+    """How a group walks: its loops, and those it reduces along."""
+
+    space: tuple[int, ...]
+    reduced: frozenset[int] = frozenset()
+
+    @property
+    def rows(self) -> list[int]:
+        return [d for d in range(len(self.space)) if d not in self.reduced]
+
+    @property
+    def cut(self) -> bool:
+        return is_cut(self.space, self.reduced)
+
+    def places(self, nest: NestOp, row: bool) -> tuple[AffineExpr, ...] | None:
+        """Where the loops of a nest over all points, or over the rows, run."""
+        if not row:
+            return refine(nest.space, self.space)
+        found = refine(nest.space, [self.space[d] for d in self.rows])
+        loops = [AffineExpr.dimension(d) for d in self.rows]
+        return None if found is None else tuple(affine.substitute(e, loops, self.space) for e in found)
+
+
 @dataclass(eq=False)
 class _Group(_Item):
-    """Nests over one space, and the fused body they become."""
+    """Nests over one space, and the rank-0 values written beside them."""
 
-    space: tuple[int, ...] = ()
-    members: list[NestOp] = field(default_factory=list)
+    walk: _Walk = field(default_factory=lambda: _Walk(()))
+    members: dict[NestOp, bool] = field(default_factory=dict)
+    """Each member, and whether it runs over the rows only."""
     size: int = 0
-    block: Block = field(default_factory=Block)
-    env: dict[SSAValue, SSAValue] = field(default_factory=dict)
-    ins: list[tuple[SSAValue, AffineMap]] = field(default_factory=list)
-    keys: list[tuple[SSAValue, AffineMap]] = field(default_factory=list)
-    outs: list[SSAValue] = field(default_factory=list)
     scalars: list[SSAValue] = field(default_factory=list)
-    stretched: dict[tuple[SSAValue, AffineMap], SSAValue] = field(default_factory=dict)
 
-    def takes(self, nest: NestOp) -> bool:
-        """Whether a nest runs over the points of this group, in the same order."""
-        if self.space == nest.space:
-            return True
-        one_is_flat = len(self.space) == 1 or len(nest.space) == 1
-        return bool(self.space) and one_is_flat and math.prod(self.space) == math.prod(nest.space)
+    def made_at(self, root: SSAValue, walk: _Walk) -> Linear | None:
+        """The position of a member's result in its array, at a point of the walk."""
+        nest = root.owner
+        if not isinstance(nest, NestOp) or nest not in self.members:
+            return None
+        in_rows = self.members[nest] or bool(nest.reduced and not _is_full(nest, root))
+        return point(walk.space, walk.rows if in_rows else None)
 
 
 class _Fusion:
@@ -101,8 +139,10 @@ class _Fusion:
         self.items: list[_Group | _Call] = []
         self.maker: dict[SSAValue, _Group | _Call] = {}
         self.scalar_nests: dict[SSAValue, NestOp] = {}
-        self.flat_nests: dict[SSAValue, NestOp] = {}
+        self.nests: dict[SSAValue, NestOp] = {}
         self.fused: dict[SSAValue, SSAValue] = {}
+        self._work_of: dict[SSAValue, float] = {}
+        self._worth: dict[SSAValue, bool] = {}
 
     def run(self) -> None:
         ops = list(self.block.ops)
@@ -110,10 +150,13 @@ class _Fusion:
             return
         for op in ops:
             if isinstance(op, NestOp):
-                if op.space:
-                    self._assign(op)
-                else:
+                if not op.space:
                     self.scalar_nests.update((r, op) for r in op.outs)
+                elif not any(isinstance(inner, (ReduceOp, CumulateOp)) for inner in op.body.block.ops):
+                    self.nests.update((r, op) for r in op.outs)
+        for op in ops:
+            if isinstance(op, NestOp) and op.space:
+                self._assign(op)
             elif isinstance(op, CustomOp):
                 self._place_scalars(op)
                 call = _Call(op, {self.maker[root_of(v)] for v in op.ins if root_of(v) in self.maker})
@@ -123,72 +166,142 @@ class _Fusion:
                 self._place_scalars(op)
         self._build(ops)
 
+    # What is computed again -------------------------------------------------------------------------------------------
+
+    def pulls(self, root: SSAValue, along: bool) -> bool:
+        """Whether a value read at another point is computed there; `along`: once for each row only."""
+        return root in self.nests and (along or self._is_worth(root))
+
+    def _is_worth(self, root: SSAValue) -> bool:
+        if root not in self._worth:
+            work = self._work(root)
+            extra = 0.0 if work <= CHEAP else work * (self._reads(root) - 1)
+            self._worth[root] = extra <= MEMORY
+        return self._worth[root]
+
+    def _work(self, root: SSAValue) -> float:
+        """What computing one element costs, with all that would be computed again for it."""
+        if root not in self._work_of:
+            nest = self.nests.get(root)
+            total = 0.0
+            if nest is not None:
+                total = sum(op.ROW.cost for op in nest.body.block.ops if isinstance(op, ScalarOp))
+                for value, arg in zip(nest.ins, nest.body.block.args, strict=True):
+                    source = root_of(value)
+                    if source in self.nests and self._is_worth(source):
+                        total += self._work(source) * _read_count(arg)
+            self._work_of[root] = total
+        return self._work_of[root]
+
+    def _reads(self, root: SSAValue) -> float:
+        """How often an element is read on average, readers at the point itself counting as one."""
+        size = max(math.prod(shape_of(root.type)), 1)
+        total, here = 0.0, False
+        for user, n in _users(root):
+            if isinstance(user, NestOp):
+                points = math.prod(user.space)
+                arg, amap = user.body.block.args[n], user.in_maps()[n]
+                if isinstance(arg.type, TensorType):
+                    total += points * _read_count(arg) / size
+                    continue
+                shape = shape_of(user.ins[n].type)
+                if position(amap.results, shape, user.space) != point(user.space):
+                    long = [extent for extent in user.space if extent != 1]
+                    rows = points // long[-1] if long and points else 1
+                    total += (rows if same_along_rows(amap.results, user.space) else points) / size
+                    continue
+            here = True
+        return total + here
+
     # Which group ------------------------------------------------------------------------------------------------------
 
-    def _makers(self, values: Iterable[SSAValue]) -> set[_Item]:
-        """The items whose results these values are, or are computed from by rank-0 nests."""
-        found: set[_Item] = set()
-        for value in values:
-            root = root_of(value)
-            if root in self.scalar_nests:
-                found |= self._makers(self.scalar_nests[root].ins)
-            elif root in self.maker:
-                found.add(self.maker[root])
-        return found
-
-    def _needs(self, nest: NestOp) -> set[_Item]:
-        """The items that must be done before a nest, besides the group it joins."""
-        found: set[_Item] = set()
-        for value, amap in zip(nest.ins, nest.in_maps(), strict=True):
-            found |= self._sources(value) if self._recomputes(nest, value, amap) else self._makers([value])
-        return found
-
-    def _sources(self, value: SSAValue) -> set[_Item]:
-        """The items that a value which is computed again is computed from."""
-        producer = self.flat_nests.get(root_of(value))
-        if producer is None:
-            return self._makers([value])
-        return {item for v in producer.ins for item in self._sources(v)}
-
-    def _recomputes(self, nest: NestOp, value: SSAValue, amap: AffineMap) -> bool:
-        """Whether a nest that stretches a value computes it again instead of reading it from memory."""
-        used = loops_of(amap, nest.space)
-        long = [d for d, extent in enumerate(nest.space) if extent != 1]
-        if used is None or used == tuple(long) or root_of(value) not in self.flat_nests:
-            return False
-        return long[-1] not in used or self._work(value) <= CHEAP
-
-    def _work(self, value: SSAValue) -> float:
-        producer = self.flat_nests.get(root_of(value))
-        if producer is None:
-            return 0
-        own = sum(op.ROW.cost for op in producer.body.block.ops if isinstance(op, ScalarOp))
-        return own + sum(map(self._work, producer.ins))
-
     def _assign(self, nest: NestOp) -> None:
-        needs = self._needs(nest)
         size = len(nest.body.block.ops)
         for item in reversed(self.items):
-            if not isinstance(item, _Group) or not item.takes(nest) or item.size + size > self.max_ops:
+            if not isinstance(item, _Group) or item.size + size > self.max_ops:
                 continue
-            if not any(other is not item and other.waits_for(item) for other in needs):
-                group = item
-                break
-        else:
-            group = self._new_group(nest.space)
-        if len(nest.space) > len(group.space):
-            group.space = nest.space
-        group.members.append(nest)
-        group.size += size
-        group.needs |= needs - {group}
-        self.maker.update((r, group) for r in nest.outs)
-        if len(nest.space) == 1:
-            self.flat_nests.update((r, nest) for r in nest.outs)
-
-    def _new_group(self, space: tuple[int, ...]) -> _Group:
-        group = _Group(space=space)
+            for walk, row in self._joins(nest, item):
+                needs = self._needs(nest, walk, row, item)
+                if not any(other.waits_for(item) for other in needs):
+                    self._add(nest, item, walk, row, needs)
+                    return
+        group = _Group()
         self.items.append(group)
-        return group
+        walk = _Walk(nest.space, frozenset(d for d in nest.reduced if nest.space[d] != 1))
+        self._add(nest, group, walk, False, self._needs(nest, walk, False, None))
+
+    def _add(self, nest: NestOp, group: _Group, walk: _Walk, row: bool, needs: set[_Item]) -> None:
+        group.walk = walk
+        group.members[nest] = row
+        group.size += len(nest.body.block.ops)
+        group.needs |= needs
+        self.maker.update((r, group) for r in nest.outs)
+
+    def _joins(self, nest: NestOp, group: _Group) -> Iterator[tuple[_Walk, bool]]:
+        """The ways a nest could run in a group."""
+        walk = group.walk
+        if not group.members:
+            return
+        if math.prod(nest.space) == math.prod(walk.space):
+            for space in (walk.space, nest.space):
+                old, new = refine(walk.space, space), refine(nest.space, space)
+                if old is not None and new is not None:
+                    mine = frozenset(d for d in loops_in(new, nest.reduced) if space[d] != 1)
+                    theirs = frozenset(d for d in loops_in(old, walk.reduced) if space[d] != 1)
+                    if not mine or not theirs or mine == theirs:
+                        yield _Walk(space, mine or theirs), False
+                    break
+        if walk.reduced and not nest.reduced and walk.places(nest, row=True) is not None:
+            yield walk, True
+
+    def _needs(self, nest: NestOp, walk: _Walk, row: bool, group: _Group | None) -> set[_Item]:
+        """The items that must be done before a nest that runs in `group`; that group itself if it cannot run in it."""
+        places = walk.places(nest, row)
+        assert places is not None
+        found: set[_Item] = set()
+        seen: set[tuple] = set()
+        own = position(places, nest.space, walk.space)
+        met = not row
+
+        def visit(value: SSAValue, at: Sequence[AffineExpr] | None, along: bool | None) -> None:
+            nonlocal met
+            root = root_of(value)
+            if root in self.scalar_nests:
+                for v in self.scalar_nests[root].ins:
+                    visit(v, [] if not shape_of(v.type) else None, True)
+                return
+            shape = shape_of(value.type)
+            exact = None if at is None else position(at, shape, walk.space)
+            key = (root, None if exact is None else (tuple(sorted(exact.coefficients.items())), exact.constant), along)
+            if key in seen:
+                return
+            seen.add(key)
+            maker = self.maker.get(root)
+            if group is not None and maker is group and exact is not None:
+                if group.made_at(root, walk) == exact and not (
+                    walk.cut and group.made_at(root, walk) != point(walk.space)
+                ):
+                    met = True
+                    return
+            producer = self.nests.get(root)
+            if producer is not None and (along is not None or exact is None or exact != own):
+                inner = bool(along) or (along is None and at is not None and same_along_rows(at, walk.space))
+                if self.pulls(root, inner):
+                    places = None if at is None else affine.reshape(at, shape, producer.space, walk.space)
+                    follow(producer, places, inner)
+                    return
+            if maker is not None:
+                found.add(maker)
+
+        def follow(reader: NestOp, places: Sequence[AffineExpr] | None, along: bool | None) -> None:
+            for value, amap, arg in zip(reader.ins, reader.in_maps(), reader.body.block.args, strict=True):
+                computed = places is None or isinstance(arg.type, TensorType)
+                visit(value, None if computed else affine.compose(amap, places, walk.space).results, along)
+
+        follow(nest, places, None)
+        if not met and group is not None:  # a nest over the rows that reads nothing of the group has no reason to join
+            found.add(group)
+        return found
 
     def _place_scalars(self, reader: Operation) -> None:
         """Gives every rank-0 value that `reader` needs in memory a group that writes it."""
@@ -196,22 +309,44 @@ class _Fusion:
             root = root_of(value)
             if root not in self.scalar_nests or root in self.maker:
                 continue
-            needs = self._makers([root])
-            groups = [g for g in self.items if isinstance(g, _Group) and not any(n.waits_for(g) for n in needs)]
-            group = groups[0] if groups else self._new_group(())
+            needs = self._makers(root)
+            groups = [g for g in self.items if isinstance(g, _Group) and self._can_write(g, root, needs)]
+            group = groups[0] if groups else _Group()
+            if not groups:
+                self.items.append(group)
             group.scalars.append(root)
-            group.needs |= needs
+            group.needs |= needs - {group}
             self.maker[root] = group
+
+    def _can_write(self, group: _Group, root: SSAValue, needs: set[_Item]) -> bool:
+        """Whether a group can compute a rank-0 value: from outside, or from a reduction of its own to one value."""
+        if group in needs and (group.walk.cut or [d for d in group.walk.rows if group.walk.space[d] != 1]):
+            return False
+        return not any(item is not group and item.waits_for(group) for item in needs)
+
+    def _makers(self, root: SSAValue) -> set[_Item]:
+        """The items whose results a rank-0 value is computed from."""
+        if root in self.scalar_nests:
+            return {item for v in self.scalar_nests[root].ins for item in self._makers(root_of(v))}
+        return {self.maker[root]} if root in self.maker else set()
 
     # The fused nests --------------------------------------------------------------------------------------------------
 
     def _build(self, ops: list[Operation]) -> None:
         last = ops[-1]
-        for item in self._ordered():
+        wanted = {root_of(v) for op in ops if isinstance(op, (CustomOp, ReturnOp)) for v in op.operands}
+        order = self._ordered()
+        bodies: dict[_Group, tuple[BodyBuilder, list[SSAValue]]] = {}
+        for item in reversed(order):
             if isinstance(item, _Group):
-                self._fill(item)
-                if item.outs or item.scalars:  # else whoever reads its results computes them again
-                    insert_before(self._make(item), last)
+                results = [r for nest in item.members for r in nest.outs if r in wanted]
+                if results or item.scalars:
+                    body = self._fill(item, results)
+                    wanted |= {array.root for array in body.ins}
+                    bodies[item] = body, results
+        for item in order:
+            if isinstance(item, _Group) and item in bodies:
+                self._make(item, *bodies[item])
             elif isinstance(item, _Call):
                 item.op.operands = [self._final(v, last) for v in item.op.operands]
                 item.op.detach()
@@ -221,140 +356,106 @@ class _Fusion:
             if isinstance(op, (NestOp, ReshapeOp)):
                 Rewriter.erase_op(op)
 
-    def _ordered(self) -> list[_Item]:
+    def _ordered(self) -> list[_Group | _Call]:
         """Items after everything they need, else in program order."""
         order: dict[_Item, None] = {}
+        needed_by = {item: [other for other in self.items if other in item.needs] for item in self.items}
 
         def place(item: _Item) -> None:
             if item not in order:
-                for other in self.items:
-                    if other in item.needs:
-                        place(other)
+                for other in needed_by[item]:  # type: ignore[index]
+                    place(other)
                 order[item] = None
 
         for item in self.items:
             place(item)
-        return list(order)
+        return list(order)  # type: ignore[arg-type]
 
-    def _fill(self, group: _Group) -> None:
-        for nest in group.members:
-            self._inline(group, nest)
-        for scalar in group.scalars:
-            self._scalar(group, scalar)
-        group.outs = [r for nest in group.members for r in nest.outs if self._leaves(r, group)]
+    def _fill(self, group: _Group, results: list[SSAValue]) -> BodyBuilder:
+        walk = group.walk
+        body = BodyBuilder(self, walk.space, lambda root: group.made_at(root, walk))
+        needed = self._needed(group, results)
+        for nest, row in group.members.items():
+            if nest in needed:
+                places = walk.places(nest, row)
+                assert places is not None
+                body.member(nest, places)
+        for root in group.scalars:
+            body.scalar(root)
+        return body
 
-    def _inline(self, group: _Group, nest: NestOp) -> None:
-        operands = []
-        for value, amap in zip(nest.ins, nest.in_maps(), strict=True):
-            if self._recomputes(nest, value, amap):
-                operands.append(self._stretch(group, value, shape_of(value.type), amap))
-            else:
-                operands.append(self._read(group, value, amap))
-        group.env.update(zip(nest.outs, _copy_body(nest, group.block, operands), strict=True))
+    def _needed(self, group: _Group, results: Sequence[SSAValue]) -> set[NestOp]:
+        """The members that results and rank-0 values of a group are computed from, within it."""
+        needed: set[NestOp] = set()
+        stack = [*results, *group.scalars]
+        seen: set[SSAValue] = set()
+        while stack:
+            root = root_of(stack.pop())
+            if root in seen:
+                continue
+            seen.add(root)
+            nest = root.owner
+            if isinstance(nest, NestOp):
+                if nest in group.members:
+                    needed.add(nest)
+                stack += nest.ins
+        return needed
 
-    def _stretch(self, group: _Group, value: SSAValue, shape: tuple[int, ...], amap: AffineMap) -> SSAValue:
-        """A value over fewer points, computed where it is read; `shape` and `amap` are how the reader sees it."""
-        root = root_of(value)
-        if root in self.scalar_nests:
-            return self._scalar(group, root)
-        producer = self.flat_nests.get(root)
-        if producer is None:
-            return self._load(group, value, shape, amap)
-        if (root, amap) not in group.stretched:
-            operands = []
-            for v, m in zip(producer.ins, producer.in_maps(), strict=True):
-                operands.append(self._stretch(group, v, shape, amap) if m.results else self._read(group, v, m))
-            results = _copy_body(producer, group.block, operands)
-            group.stretched.update(((r, amap), v) for r, v in zip(producer.outs, results, strict=True))
-        return group.stretched[root, amap]
+    def _make(self, group: _Group, body: BodyBuilder, results: list[SSAValue]) -> None:
+        walk = group.walk
+        rank = len(walk.space)
+        outs: list[tuple[TensorType, AffineMap]] = []
+        for root in results:
+            nest = root.owner
+            assert isinstance(nest, NestOp)
+            in_rows = group.members[nest] or (nest.reduced and not _is_full(nest, root))
+            loops = walk.rows if in_rows else range(rank)
+            shape = [walk.space[d] for d in loops]
+            amap = AffineMap(rank, 0, tuple(AffineExpr.dimension(d) for d in loops))
+            outs.append((TensorType(element_of(root.type), shape), amap))
+        outs += [(root.type, uniform_map(rank)) for root in group.scalars]  # type: ignore[misc]
+        values = [*results, *group.scalars]
+        body.block.add_op(new_op(YieldOp, [[body.env[r] for r in values]]))
+        last = self.block.last_op
+        assert last is not None
+        ins = [
+            (self._in_memory(a.root, TensorType(element_of(a.root.type), a.shape), last), a.map or uniform_map(rank))
+            for a in body.ins
+        ]
+        origin = list(group.members)[-1] if group.members else self.scalar_nests[group.scalars[-1]]
+        nest = make_nest(walk.space, ins, outs, body.block, origin.location, sorted(walk.reduced))
+        insert_before(nest, last)
+        for old, new in zip(values, nest.outs, strict=True):
+            new.name_hint = old.name_hint
+            self.fused[old] = new
 
-    def _read(self, group: _Group, value: SSAValue, amap: AffineMap) -> SSAValue:
-        root = root_of(value)
-        if root in group.env:  # made at this very point
-            return group.env[root]
-        if root in self.scalar_nests:
-            return self._scalar(group, root)
-        rank = len(group.space)
-        if not amap.results:
-            return self._load(group, value, (), uniform_map(rank))
-        if amap == identity_map(amap.num_dims):
-            return self._load(group, value, group.space, identity_map(rank))
-        return self._load(group, value, shape_of(value.type), amap)
-
-    def _load(self, group: _Group, value: SSAValue, shape: tuple[int, ...], amap: AffineMap) -> SSAValue:
-        """An argument of the group's body: an array in memory, read under a shape by a map."""
-        root = root_of(value)
-        if (root, amap) not in group.keys:
-            group.keys.append((root, amap))
-            group.ins.append((self._in_memory(root, shape), amap))
-            arg = group.block.insert_arg(element_of(value.type), len(group.block.args))
-            arg.name_hint = root.name_hint
-        return group.block.args[group.keys.index((root, amap))]
-
-    def _in_memory(self, root: SSAValue, shape: tuple[int, ...]) -> SSAValue:
+    def _in_memory(self, root: SSAValue, want: Attribute, anchor: Operation) -> SSAValue:
+        """An array made before, or an argument, under a shape."""
         source = self.fused.get(root, root)
-        want = TensorType(element_of(source.type), shape)
         if source.type == want:
             return source
-        anchor = self.block.last_op
-        assert anchor is not None
         insert_before(reshape := new_op(ReshapeOp, [source], [want]), anchor)
         return reshape.result
 
-    def _scalar(self, group: _Group, root: SSAValue) -> SSAValue:
-        if root not in group.env:
-            self._inline(group, self.scalar_nests[root])
-        return group.env[root]
-
-    def _leaves(self, result: SSAValue, group: _Group) -> bool:
-        """True if something outside the group reads a result, directly or through reshapes."""
-        for use in result.uses:
-            user = use.operation
-            if isinstance(user, ReshapeOp):
-                if self._leaves(user.result, group):
-                    return True
-            elif user not in group.members and not self._is_recomputed(result, user):
-                return True
-        return False
-
-    def _is_recomputed(self, result: SSAValue, user: Operation) -> bool:
-        """Whether a nest computes all it reads of a result again."""
-        if not isinstance(user, NestOp):
-            return False
-        reads = zip(user.ins, user.in_maps(), strict=True)
-        return all(self._recomputes(user, v, m) for v, m in reads if root_of(v) is root_of(result))
-
-    def _make(self, group: _Group) -> NestOp:
-        rank = len(group.space)
-        outs = [(TensorType(element_of(r.type), group.space), identity_map(rank)) for r in group.outs]
-        outs += [(r.type, uniform_map(rank)) for r in group.scalars]  # type: ignore[list-item]
-        results = [*group.outs, *group.scalars]
-        group.block.add_op(new_op(YieldOp, [[group.env[r] for r in results]]))
-        origin = group.members[-1] if group.members else self.scalar_nests[group.scalars[-1]]
-        nest = make_nest(group.space, group.ins, outs, group.block, origin.location)
-        for old, new in zip(results, nest.outs, strict=True):
-            new.name_hint = old.name_hint
-            self.fused[old] = new
-        return nest
-
     def _final(self, value: SSAValue, anchor: Operation) -> SSAValue:
-        root = root_of(value)
-        source = self.fused.get(root, root)
-        if source.type == value.type:
-            return source
-        insert_before(reshape := new_op(ReshapeOp, [source], [value.type]), anchor)
-        return reshape.result
+        return self._in_memory(root_of(value), value.type, anchor)
 
 
-def _copy_body(nest: NestOp, block: Block, operands: list[SSAValue]) -> list[SSAValue]:
-    """Copies the operations of a nest to the end of a block; returns what it yields."""
-    body = nest.body.block
-    mapper: dict[SSAValue, SSAValue] = dict(zip(body.args, operands, strict=True))
-    for op in body.ops:
-        if isinstance(op, YieldOp):
-            return [mapper[v] for v in op.values]
-        copy = op.clone(mapper)
-        copy.location = op.location
-        block.add_op(copy)
-        mapper.update(zip(op.results, copy.results, strict=True))
-    raise AssertionError("the body of a nest ends in juju.yield")
+def _is_full(nest: NestOp, result: SSAValue) -> bool:
+    """Whether a result of a nest that reduces is written along its reduction loops as well."""
+    amap = nest.out_maps()[list(nest.outs).index(result)]
+    return any(d in amap.used_dims() for d in nest.reduced if nest.space[d] != 1)
+
+
+def _read_count(arg: SSAValue) -> int:
+    """How many values a body reads through an argument at one point."""
+    return sum(1 for use in arg.uses if isinstance(use.operation, ReadOp)) if isinstance(arg.type, TensorType) else 1
+
+
+def _users(root: SSAValue) -> Iterator[tuple[Operation, int]]:
+    """Who reads a value, directly or under another shape, and as which operand."""
+    for use in root.uses:
+        if isinstance(use.operation, ReshapeOp):
+            yield from _users(use.operation.result)
+        else:
+            yield use.operation, use.index

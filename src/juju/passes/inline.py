@@ -1,0 +1,265 @@
+"""The body of a fused nest: members in order, and producers computed where they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from xdsl.dialects.builtin import IntegerAttr, TensorType
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+
+from juju.dialect import affine
+from juju.dialect._xdsl import identity_map, new_op
+from juju.dialect.affine import Linear
+from juju.dialect.body import IndexOp, ReadOp, extent, index, read
+from juju.dialect.ops import SCALARS, ConstOp, NestOp, YieldOp
+from juju.dialect.types import INDEX, element_of, shape_of
+from juju.passes.flatten import root_of
+from juju.passes.spaces import point, position
+
+Indices = tuple[AffineExpr, ...] | tuple[SSAValue, ...]
+"""Where an array is read: affine in the loops, or computed."""
+
+
+class Input(NamedTuple):
+    """An array a body reads: from memory, under a shape, at a map; `map` is None if the body computes the indices."""
+
+    root: SSAValue
+    shape: tuple[int, ...]
+    map: AffineMap | None
+
+
+class Choices(Protocol):
+    """What the fusion has decided."""
+
+    scalar_nests: dict[SSAValue, NestOp]
+    nests: dict[SSAValue, NestOp]
+
+    def pulls(self, root: SSAValue, along: bool) -> bool: ...
+
+
+class BodyBuilder:
+    """Builds one body over `space`. `made_at` says where on the way values of its own members are known."""
+
+    def __init__(
+        self,
+        choices: Choices,
+        space: tuple[int, ...],
+        made_at: Callable[[SSAValue], Linear | None],
+    ) -> None:
+        self.choices = choices
+        self.space = space
+        self.made_at = made_at
+        self.block = Block()
+        self.ins: list[Input] = []
+        self.env: dict[SSAValue, SSAValue] = {}
+        self._args: dict[Input, SSAValue] = {}
+        self._pulled: dict[tuple, list[SSAValue]] = {}
+        self._indices: dict[AffineExpr, SSAValue] = {}
+
+    def member(self, nest: NestOp, places: Sequence[AffineExpr]) -> None:
+        """Adds a nest whose loops run at `places`; its results are known to those after it."""
+        own = position(places, nest.space, self.space)
+        self.env.update(zip(nest.outs, self._copy(nest, tuple(places), None, own, along=None), strict=True))
+
+    def scalar(self, root: SSAValue) -> SSAValue:
+        """The result of a rank-0 nest, computed here."""
+        if root not in self.env:
+            nest = self.choices.scalar_nests[root]
+            self.env.update(zip(nest.outs, self._copy(nest, (), None, None, along=True), strict=True))
+        return self.env[root]
+
+    # Copies of bodies -------------------------------------------------------------------------------------------------
+
+    def _copy(
+        self, nest: NestOp, places: Indices, mask: SSAValue | None, own: Linear | None, along: bool | None
+    ) -> list[SSAValue]:
+        """Copies a body whose loops run at `places`; `along` is None for a member, else how its producers are pulled."""
+        mapper: dict[SSAValue, SSAValue] = {}
+        arrays: dict[SSAValue, SSAValue] = {}
+        for value, amap, arg in zip(nest.ins, nest.in_maps(), nest.body.block.args, strict=True):
+            if isinstance(arg.type, TensorType):
+                arrays[arg] = value
+            else:
+                mapper[arg] = self._value(value, self._places(amap, places), mask, own, along, nest.space)
+        for op in nest.body.block.ops:
+            if isinstance(op, YieldOp):
+                return [mapper[v] for v in op.values]
+            if isinstance(op, IndexOp):
+                mapper[op.result] = self._ssa(places[op.loop])
+            elif isinstance(op, ReadOp):
+                guard = self._both(mask, None if op.mask is None else mapper[op.mask])
+                at = tuple(mapper[v] for v in op.indices)
+                mapper[op.result] = self._value(arrays[op.array], at, guard, own, along, nest.space)
+            else:
+                self._add(op, mapper)
+        raise AssertionError("the body of a nest ends in juju.yield")
+
+    def _add(self, op: Operation, mapper: dict[SSAValue, SSAValue]) -> None:
+        copy = op.clone(mapper)
+        copy.location = op.location
+        self.block.add_op(copy)
+        mapper.update(zip(op.results, copy.results, strict=True))
+
+    def _places(self, amap: AffineMap, places: Indices) -> Indices:
+        if all(isinstance(p, AffineExpr) for p in places):
+            exprs: Sequence[AffineExpr] = places  # type: ignore[assignment]
+            return tuple(affine.substitute(e, exprs, self.space) for e in amap.results)
+        return tuple(self._computed(e, places) for e in amap.results)
+
+    # Values -----------------------------------------------------------------------------------------------------------
+
+    def _value(
+        self,
+        value: SSAValue,
+        at: Indices,
+        mask: SSAValue | None,
+        own: Linear | None,
+        along: bool | None,
+        space: tuple[int, ...],
+    ) -> SSAValue:
+        root = root_of(value)
+        if root in self.choices.scalar_nests:
+            return self.scalar(root)
+        shape = shape_of(value.type)
+        exact = None if not _is_affine(at) else position(at, shape, self.space)  # type: ignore[arg-type]
+        if exact is not None and self.made_at(root) == exact:
+            return self.env[root]
+        producer = self.choices.nests.get(root)
+        if producer is not None and (along is not None or exact is None or exact != own):
+            inner = bool(along) or (along is None and self._same_along_rows(at))
+            if self.choices.pulls(root, inner):
+                return self._pull(root, producer, at, shape, mask, inner)
+        return self._load(value, root, at, shape, mask, exact)
+
+    def _same_along_rows(self, at: Indices) -> bool:
+        """Whether what is read does not change along the innermost loop."""
+        return _is_affine(at) and same_along_rows(at, self.space)  # type: ignore[arg-type]
+
+    def _pull(
+        self, root: SSAValue, nest: NestOp, at: Indices, shape: tuple[int, ...], mask: SSAValue | None, inner: bool
+    ) -> SSAValue:
+        key = (nest, at, shape, mask)
+        if key not in self._pulled:
+            if _is_affine(at):
+                places: Indices = tuple(affine.reshape(at, shape, nest.space, self.space))  # type: ignore[arg-type]
+            else:
+                places = self._reshaped(at, shape, nest.space)  # type: ignore[arg-type]
+            self._pulled[key] = self._copy(nest, places, mask, None, inner)
+        return self._pulled[key][list(nest.outs).index(root)]
+
+    def _load(
+        self,
+        value: SSAValue,
+        root: SSAValue,
+        at: Indices,
+        shape: tuple[int, ...],
+        mask: SSAValue | None,
+        exact: Linear | None,
+    ) -> SSAValue:
+        if not _is_affine(at) or mask is not None:
+            indices = [self._ssa(i) for i in at]
+            array = self._argument(root, None, shape)
+            return read(self.block, array, indices, mask)
+        seen, amap = self._view(root, at, shape, exact)  # type: ignore[arg-type]
+        return self._argument(root, amap, seen)
+
+    def _view(
+        self, root: SSAValue, at: Sequence[AffineExpr], shape: tuple[int, ...], exact: Linear | None
+    ) -> tuple[tuple[int, ...], AffineMap]:
+        """The shape under which an array is read, and the map: the simplest there is."""
+        rank = len(self.space)
+        if exact is not None and exact == point(self.space) and shape:
+            return self.space, identity_map(rank)
+        own = shape_of(root.type)
+        if exact is None or all(isinstance(e, (AffineDimExpr, AffineConstantExpr)) for e in at):
+            return shape, AffineMap(rank, 0, tuple(at))
+        there = affine.reshape(at, shape, own, self.space)
+        if all(affine.linear(e) is not None for e in there):
+            return own, AffineMap(rank, 0, tuple(there))
+        if all(affine.linear(e) is not None for e in at):
+            return shape, AffineMap(rank, 0, tuple(at))
+        size = 1
+        for n in shape:
+            size *= n
+        return (size,), AffineMap(rank, 0, (exact.expression(),))
+
+    def _argument(self, root: SSAValue, amap: AffineMap | None, shape: tuple[int, ...]) -> SSAValue:
+        """The argument of the body that is an element of an array at a map, or, without a map, the whole array."""
+        key = Input(root, shape, amap)
+        if key not in self._args:
+            self.ins.append(key)
+            array = TensorType(element_of(root.type), shape)
+            arg = self.block.insert_arg(array if amap is None else array.element_type, len(self.block.args))
+            arg.name_hint = root.name_hint
+            self._args[key] = arg
+        return self._args[key]
+
+    # Indices as values ------------------------------------------------------------------------------------------------
+
+    def _ssa(self, place: AffineExpr | SSAValue) -> SSAValue:
+        if isinstance(place, SSAValue):
+            return place
+        if place not in self._indices:
+            self._indices[place] = self._computed(place, None)
+        return self._indices[place]
+
+    def _computed(self, expr: AffineExpr, places: Indices | None) -> SSAValue:
+        """An affine expression as operations; loop d is `places[d]`, or the loop of the body itself."""
+        if isinstance(expr, AffineConstantExpr):
+            return self._number(expr.value)
+        if isinstance(expr, AffineDimExpr):
+            return index(self.block, expr.position) if places is None else self._ssa(places[expr.position])
+        left, right = self._computed(expr.lhs, places), self._computed(expr.rhs, places)  # type: ignore[attr-defined]
+        name = {affine.ADD: "add", affine.MUL: "mul", affine.DIV: "div", affine.MOD: "rem"}[expr.kind]  # type: ignore[attr-defined]
+        return self._scalar_op(name, [left, right])
+
+    def _number(self, value: int) -> SSAValue:
+        if value in (0, 1, -1):
+            self.block.add_op(op := new_op(ConstOp, [], [INDEX], {"value": IntegerAttr(value, INDEX)}))
+            return op.result
+        return extent(self.block, value)
+
+    def _scalar_op(self, name: str, operands: list[SSAValue]) -> SSAValue:
+        self.block.add_op(op := new_op(SCALARS[name], operands, [operands[0].type]))
+        return op.result
+
+    def _reshaped(self, at: Sequence[SSAValue], before: Sequence[int], after: Sequence[int]) -> tuple[SSAValue, ...]:
+        """Computed indices into one shape as indices into another of as many elements."""
+        if tuple(before) == tuple(after):
+            return tuple(at)
+        total: SSAValue | None = None
+        for place, size in zip(at, before, strict=True):
+            if size == 1:
+                continue
+            total = place if total is None else self._scalar_op("mul", [total, self._number(size)])
+            if total is not place:
+                total = self._scalar_op("add", [total, place])
+        if total is None:
+            total = self._number(0)
+        found: list[SSAValue] = []
+        for n, size in enumerate(reversed(after)):
+            if n == len(after) - 1:
+                found.append(total)
+            elif size == 1:
+                found.append(self._number(0))
+            else:
+                found.append(self._scalar_op("rem", [total, self._number(size)]))
+                total = self._scalar_op("div", [total, self._number(size)])
+        return tuple(found[::-1])
+
+    def _both(self, a: SSAValue | None, b: SSAValue | None) -> SSAValue | None:
+        if a is None or b is None:
+            return a if b is None else b
+        return self._scalar_op("and", [a, b])
+
+
+def same_along_rows(at: Sequence[AffineExpr], space: Sequence[int]) -> bool:
+    """Whether affine indices do not change along the innermost loop that is longer than 1."""
+    long = [d for d, extent in enumerate(space) if extent != 1]
+    return not long or all(long[-1] not in e.used_dims() for e in at)
+
+
+def _is_affine(at: Indices) -> bool:
+    return all(isinstance(i, AffineExpr) for i in at)
