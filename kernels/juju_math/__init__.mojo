@@ -9,7 +9,7 @@ from .bessel import bessel_i0e, bessel_i1e
 from .beta import regularized_incomplete_beta
 from .bits import total_order_key
 from .convert import convert
-from .error import erf, erf_inv, erfc
+from .error import erf, erf_inv, erfc, error_functions
 from .exponential import exp, exp2, expm1, logistic
 from .gamma import digamma, lgamma
 from .hyperbolic import acosh, asinh, atanh, cosh, sinh, tanh

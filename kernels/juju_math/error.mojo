@@ -37,20 +37,37 @@ def erfc[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     comptime assert dt == DType.float32 or dt == DType.float64, "erfc: f32 or f64"
     var a = magnitude(x)
     var small = 1 - x.fma(erf_poly(x * x), x)
-    var far = _erfc_beyond(a)
+    var far, _ = _erfc_beyond(a)
     far = x.lt(0).select(2 - far, far)
     return a.lt(0.6).select(small, far)
 
 
 @always_inline
-def _erfc_beyond[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
-    """erfc for arguments of 0.6 and more."""
+def error_functions[
+    dt: DType, w: SIMDLength
+](x: SIMD[dt, w]) -> Tuple[SIMD[dt, w], SIMD[dt, w], SIMD[dt, w]]:
+    """erf(x), erfc(|x|) and exp(-x * x), where the last has x * x rounded, for little more than the price of erfc.
+
+    At most 1.6, 2.4 and 1 ulp.
+    """
+    comptime assert dt == DType.float32 or dt == DType.float64, "error_functions: f32 or f64"
+    var a = magnitude(x)
+    var small = a.fma(erf_poly(x * x), a)
+    var far, bell = _erfc_beyond(a)
+    var erf = with_sign(a.lt(0.9).select(small, 1 - far), sign_bits(x))
+    return (erf, a.lt(0.6).select(1 - small, far), bell)
+
+
+@always_inline
+def _erfc_beyond[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> Tuple[SIMD[dt, w], SIMD[dt, w]]:
+    """erfc for arguments of 0.6 and more; exp(-y) for positive arguments, where y is x * x rounded."""
     comptime one = SIMD[dt, w](1)
     comptime most = Scalar[dt](9.39) if dt == DType.float32 else Scalar[dt](26.63)  # there the result is 0
     comptime centre = SIMD[dt, w](1.5) if dt == DType.float32 else SIMD[dt, w](2)
     var a = x.gt(most).select(most, x)
     # 1 / d = inverse (1 + e); q = (a - centre) / d
-    var d, d_low = two_sum(a, centre)
+    var d = a + centre
+    var d_low = a - (d - centre)  # exact
     var inverse = one / d
     var e = (-inverse).fma(d_low, (-inverse).fma(d, one))
     var c = inverse * (-2 * centre)
@@ -62,13 +79,15 @@ def _erfc_beyond[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
     var p_low = q.fma(t, c0 - p)
     var m = p * inverse
     var m_low = ((-m).fma(d_low, (-m).fma(d, p)) + p_low) * inverse
-    # exp(-a**2) with the rounding error of a**2
+    # exp(y) = 2**n (1 + g), and exp(-a**2) = exp(y) (1 - y_low)
     var y = -(a * a)
     var y_low = a.fma(a, y)
     var n = y.fma(LOG2E_HIGH[dt], MAGIC[dt]) - MAGIC[dt]
-    var r = (-n).fma(LN2_HIGH[dt], y) + (-n).fma(LN2_LOW[dt], -y_low)
+    var r = (-n).fma(LN2_LOW[dt], (-n).fma(LN2_HIGH[dt], y))
     var g = (r * r).fma(exp_poly(r), r)
-    return (m + g.fma(m, m_low)) * power_of_two(n)
+    var s = power_of_two(n)
+    m_low = (-y_low).fma(m, m_low)
+    return ((m + g.fma(m + m_low, m_low)) * s, s.fma(g, s))
 
 
 @always_inline

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, cast
 
+import numpy as np
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     ArrayAttr,
@@ -48,7 +49,7 @@ from xdsl.utils.exceptions import VerifyException
 from juju.dialect import affine
 from juju.dialect._xdsl import new_op
 from juju.dialect.body import BODY_OPS, CumulateOp, IndexOp, ReduceOp
-from juju.dialect.table import TABLE, Row
+from juju.dialect.table import SHARED, TABLE, Row
 from juju.dialect.types import element_of, kind_of, shape_of
 
 T = VarConstraint("T", AnyAttr())
@@ -161,6 +162,21 @@ class ChoiceOp(ScalarOp):
             raise VerifyException(f"juju.select cannot choose among {len(self.cases)} cases by {self.which.type}")
 
 
+@irdl_op_definition
+class SharedOp(ScalarOp):
+    """Several functions of one value."""
+
+    name = "juju.shared"
+    x = operand_def(T)
+    values = var_result_def(T)
+    assembly_format = "$x attr-dict `:` type($x) `->` type($values)"
+
+    def verify_(self) -> None:
+        self.check_kind(self.x.type)
+        if len(self.values) != self.ROW.results:
+            raise VerifyException(f"juju.{self.ROW.name} has {self.ROW.results} results, not {len(self.values)}")
+
+
 _FORMS: dict[str, type[ScalarOp]] = {
     "unary": UnaryOp,
     "binary": BinaryOp,
@@ -169,6 +185,7 @@ _FORMS: dict[str, type[ScalarOp]] = {
     "classify": ClassifyOp,
     "convert": ConversionOp,
     "select": ChoiceOp,
+    "shared": SharedOp,
 }
 
 
@@ -179,7 +196,7 @@ def _op_class(row: Row) -> type[ScalarOp]:
     return cast(type[ScalarOp], type(f"{title}Op", (_FORMS[row.form],), members))
 
 
-SCALARS: dict[str, type[ScalarOp]] = {row.name: _op_class(row) for row in TABLE}
+SCALARS: dict[str, type[ScalarOp]] = {row.name: _op_class(row) for row in (*TABLE, *SHARED)}
 """Op classes by dialect name."""
 
 
@@ -192,6 +209,13 @@ class ConstOp(IRDLOperation):
     result = result_def()
     traits = traits_def(Pure(), ConstantLike())
     assembly_format = "$value attr-dict `->` type($result)"
+
+
+def const_op(number: np.generic, element: Attribute) -> ConstOp:
+    """A `juju.const` with the bits of a NumPy scalar."""
+    make = FloatAttr if kind_of(element) == "f" else IntegerAttr
+    value = float(number) if make is FloatAttr else int(number)
+    return new_op(ConstOp, [], [element], {"value": make(value, element)})  # type: ignore[arg-type]
 
 
 @irdl_op_definition

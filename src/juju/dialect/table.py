@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Form = Literal["unary", "binary", "ternary", "compare", "classify", "convert", "select"]
+Form = Literal["unary", "binary", "ternary", "compare", "classify", "convert", "select", "shared"]
 """How types relate. unary, binary, ternary: all equal. compare: (T, T) to bool. classify: T to bool.
-convert: any to any. select: (bool or int32, T, T, ...) to T."""
+convert: any to any. select: (bool or int32, T, T, ...) to T. shared: T to `results` times T."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class Row:
     params: tuple[str, ...] = ()
     mixed: bool = False
     half_native: bool = False
+    results: int = 1
     functions: tuple[str, ...] = field(init=False, default=())
 
     def __post_init__(self) -> None:
@@ -195,6 +196,13 @@ TABLE: tuple[Row, ...] = (
         form="ternary",
     ),
 )
+
+SHARED: tuple[Row, ...] = (
+    Row("sincos", "", "shared", {"f": "sincos({0})"}, 24, accuracy="2 ulp", results=2),
+    Row("error_functions", "", "shared", {"f": "error_functions({0})"}, 50, accuracy="2.5 ulp", results=3),
+)
+"""Operations that stand for several functions of one value, which `juju-simplify` puts in their place: sin(x) and
+cos(x); erf(x), erfc(|x|) and exp(-x * x). They are no primitives of JAX."""
 
 ROWS: dict[str, Row] = {row.name: row for row in TABLE}
 """Rows by dialect name."""

@@ -187,7 +187,23 @@ class BodyWriter:
         level = self.levels[result]
         operands = [self._operand(v, level) for v in op.operands]
         text = self._expression(op, operands, "w" if level == POINT else "1")
-        self._emit(result, self._name(result, "v"), text, location_of(op))
+        if op.ROW.form == "shared":
+            self._shared(op, text)
+        else:
+            self._emit(result, self._name(result, "v"), text, location_of(op))
+
+    def _shared(self, op: ScalarOp, text: str) -> None:
+        """Several results at once; each of a 16-bit float is rounded in a line of its own."""
+        wanted = [r for r in op.results if r.uses]
+        names = {r: self._name(r, "v") for r in wanted}
+        if not is_half(op.operands[0].type):
+            self._emit(op.results[0], ", ".join(names.get(r, "_") for r in op.results), text, location_of(op))
+            return
+        wide = {r: spelling.variable(f"{names[r]}_wide", self.taken) for r in wanted}
+        self._emit(op.results[0], ", ".join(wide.get(r, "_") for r in op.results), text, location_of(op))
+        self.text.helpers.add("round_to")
+        for r in wanted:
+            self._emit(r, names[r], f"round_to[{_half(r.type)}]({wide[r]})", location_of(op))
 
     def _expression(self, op: ScalarOp, operands: list[str], width: str) -> str:
         row, result = op.ROW, op.results[0].type
@@ -205,7 +221,7 @@ class BodyWriter:
         text = spelled.format(*operands, to=f"DType.{DTYPES[result]}", **param_values(op))
         if row.form == "convert" or (row.half_native and is_half(result)):
             return self._widened(text) if is_half(result) else text
-        if is_half(result) and not row.exact:
+        if is_half(result) and not row.exact and row.form != "shared":
             self.text.helpers.add("round_to")
             return f"round_to[{_half(result)}]({text})"
         return text

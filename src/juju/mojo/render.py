@@ -11,12 +11,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from juju._resources import resource_dir
 from juju.dialect._xdsl import location_of
 from juju.dialect.ops import KernelOp, NestOp
-from juju.dialect.table import TABLE
+from juju.dialect.table import SHARED, TABLE
 from juju.mojo import spelling
 from juju.mojo.body import BodyWriter, Line, NestText, short_path
 from juju.plan import SourceLine
 
-FUNCTIONS = frozenset(f for row in TABLE for f in row.functions) | {"bitcast"}
+FUNCTIONS = frozenset(f for row in (*TABLE, *SHARED) for f in row.functions) | {"bitcast"}
 """Every function a body may call; no variable takes their names."""
 
 LINE_LENGTH = 120

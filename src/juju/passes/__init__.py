@@ -14,6 +14,7 @@ from juju.passes.collapse import CollapsePass
 from juju.passes.flatten import FlattenPass
 from juju.passes.fuse import FusePass
 from juju.passes.outline_kernels import OutlineKernelsPass
+from juju.passes.simplify import SimplifyPass
 
 PASSES: dict[str, type[ModulePass]] = {
     cls.name: cls
@@ -22,13 +23,14 @@ PASSES: dict[str, type[ModulePass]] = {
         DeadCodeElimination,
         FlattenPass,
         FusePass,
+        SimplifyPass,
         CollapsePass,
         OutlineKernelsPass,
     )
 }
 """Every pass `juju-opt` knows, by name."""
 
-PIPELINE = ("cse", "juju-flatten", "juju-fuse", "juju-collapse", "cse", "dce", "juju-outline-kernels")
+PIPELINE = ("cse", "juju-flatten", "juju-fuse", "juju-simplify", "juju-collapse", "cse", "dce", "juju-outline-kernels")
 """What a function goes through between its rules and its Mojo text."""
 
 

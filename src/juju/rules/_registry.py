@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, LocationAttr
+from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from juju._program import Equation, Scalar, no_sharding
 from juju.dialect._xdsl import UNKNOWN, identity_map, new_op, uniform_map
-from juju.dialect.ops import ConstOp, YieldOp, make_nest
-from juju.dialect.types import ELEMENT_TYPES, kind_of, shape_of, tensor_type
+from juju.dialect.ops import YieldOp, const_op, make_nest
+from juju.dialect.types import ELEMENT_TYPES, shape_of, tensor_type
 
 Operand = SSAValue | Scalar
 """What a rule reads: a tensor of the dialect, or a rank-0 constant."""
@@ -187,16 +187,8 @@ def projection(rank: int, loops: Sequence[int], own: Sequence[int], space: Seque
 
 def add_const(block: Block, value: np.generic) -> SSAValue:
     """A `juju.const` with the bits of a NumPy scalar."""
-    element = ELEMENT_TYPES[str(value.dtype)]
-    op = new_op(ConstOp, [], [element], {"value": const_attr(value, element)})
-    block.add_op(op)
+    block.add_op(op := const_op(value, ELEMENT_TYPES[str(value.dtype)]))
     return op.result
-
-
-def const_attr(value: np.generic, element: Attribute) -> FloatAttr | IntegerAttr:
-    if kind_of(element) == "f":
-        return FloatAttr(float(value), element)  # type: ignore[arg-type]
-    return IntegerAttr(int(value), element)  # type: ignore[arg-type]
 
 
 def _element(ty: Attribute) -> Attribute:
