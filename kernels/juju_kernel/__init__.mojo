@@ -6,7 +6,7 @@ sizes. A kernel computes the points `lo ..< hi` of its launch and may run on sev
 
 from std.math import iota
 from std.memory import bitcast
-from std.sys import CompilationTarget, simd_width_of, size_of
+from std.sys import CompilationTarget, is_gpu, simd_width_of, size_of
 from std.sys.intrinsics import llvm_intrinsic, masked_load, masked_store
 
 comptime Args = Pointer[Int64, MutAnyOrigin]
@@ -120,7 +120,9 @@ def splat[dt: DType, //, w: SIMDLength](x: SIMD[dt, 1]) -> SIMD[dt, w]:
 
 @always_inline
 def fence[w: SIMDLength, //](x: SIMD[DType.float32, w]) -> SIMD[DType.float32, w]:
-    """The value itself; LLVM does not look through it. Costs nothing."""
+    """The value itself; LLVM does not look through it on a CPU. Costs nothing."""
+    comptime if is_gpu():  # LLVM has no instruction for it on AMD's, if the value is the same in all threads
+        return x
     return llvm_intrinsic["llvm.arithmetic.fence", SIMD[DType.float32, w], has_side_effect=False](x)
 
 

@@ -1,6 +1,6 @@
 """`convert`: `lax.convert_element_type` between every pair of dtypes."""
 
-from std.sys import bit_width_of
+from std.sys import bit_width_of, is_gpu
 from std.sys.intrinsics import llvm_intrinsic
 
 from .bits import MANTISSA_BITS, magnitude, to_bits
@@ -27,10 +27,11 @@ def convert[to: DType, dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[to, w]:
     elif dt.is_half_float() and to != DType.float32:
         return convert[to](x.cast[DType.float32]())
     elif to.is_half_float() and dt != DType.float32:
-        # LLVM folds the two conversions of f64 to f16 into one, and that one is a scalar library call
-        return llvm_intrinsic["llvm.arithmetic.fence", SIMD[DType.float32, w], has_side_effect=False](
-            x.cast[DType.float32]()
-        ).cast[to]()
+        var y = x.cast[DType.float32]()
+        comptime if not is_gpu():
+            # LLVM folds the two conversions of f64 to f16 into one, and that one is a scalar library call
+            y = llvm_intrinsic["llvm.arithmetic.fence", SIMD[DType.float32, w], has_side_effect=False](y)
+        return y.cast[to]()
     elif dt.is_floating_point() and to.is_integral():
         return _saturate[to](x)
     else:

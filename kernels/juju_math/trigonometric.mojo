@@ -31,8 +31,8 @@ def reduce_angle[dt: DType, w: SIMDLength](a: SIMD[dt, w]) -> Tuple[SIMD[dt, w],
     var t = a.fma(TWO_OVER_PI[dt], MAGIC[dt])
     var n = t - MAGIC[dt]
     var r0 = (-n).fma(HALF_PI_HIGH[dt], a)  # exact
-    # r0 - r is exact as long as the product is rounded by itself: r0 is a multiple of the product's last place
-    var product = llvm_intrinsic["llvm.arithmetic.fence", SIMD[dt, w], has_side_effect=False](n * HALF_PI_MIDDLE[dt])
+    # r0 - r is exact as long as the product is rounded by itself, which it is as an fma: r0 is a multiple of its last place
+    var product = n.fma(HALF_PI_MIDDLE[dt], SIMD[dt, w](0))
     var r = r0 - product
     var low = (-n).fma(HALF_PI_MIDDLE[dt], r0 - r)
     low = (-n).fma(HALF_PI_LOW[dt], low)
