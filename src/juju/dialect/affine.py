@@ -97,7 +97,7 @@ def divide(expr: AffineExpr, factor: int, space: Sequence[int]) -> AffineExpr:
     if (flat := linear(expr)) is not None:
         whole = {d: c for d, c in flat.coefficients.items() if c % factor == 0}
         rest = Linear({d: c for d, c in flat.coefficients.items() if c % factor}, flat.constant % factor)
-        if 0 <= rest.bounds(space)[0] and rest.bounds(space)[1] < factor:
+        if rest.bounds(space)[0] >= 0 and rest.bounds(space)[1] < factor:
             return Linear({d: c // factor for d, c in whole.items()}, flat.constant // factor).expression()
     low, high = bounds(expr, space)
     return AffineExpr.constant(low // factor) if low // factor == high // factor else expr // factor
@@ -109,11 +109,11 @@ def remainder(expr: AffineExpr, factor: int, space: Sequence[int]) -> AffineExpr
         return AffineExpr.constant(0)
     if (flat := linear(expr)) is not None:
         rest = Linear({d: c for d, c in flat.coefficients.items() if c % factor}, flat.constant % factor)
-        if 0 <= rest.bounds(space)[0] and rest.bounds(space)[1] < factor:
+        if rest.bounds(space)[0] >= 0 and rest.bounds(space)[1] < factor:
             return rest.expression()
         expr = rest.expression()
     low, high = bounds(expr, space)
-    return expr if 0 <= low and high < factor else expr % factor
+    return expr if low >= 0 and high < factor else expr % factor
 
 
 def substitute(expr: AffineExpr, places: Sequence[AffineExpr], space: Sequence[int]) -> AffineExpr:

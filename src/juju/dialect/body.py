@@ -7,13 +7,9 @@ so that another size needs no other text.
 
 from __future__ import annotations
 
-from typing import cast
-
 from xdsl.dialects.builtin import (
-    DenseArrayBase,
     IndexType,
     IntegerAttr,
-    IntegerType,
     StringAttr,
     TensorType,
     UnitAttr,
@@ -22,8 +18,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.irdl import (
-    AttrSizedOperandSegments,
     AnyAttr,
+    AttrSizedOperandSegments,
     IRDLOperation,
     VarConstraint,
     irdl_op_definition,

@@ -26,7 +26,8 @@ Number = Any
 def numpy_dtype(ty: Attribute) -> np.dtype:
     """The NumPy dtype of an element type."""
     name = DTYPES[ty]
-    return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
+    others = {"bfloat16": np.dtype(ml_dtypes.bfloat16), "index": np.dtype(np.int64)}
+    return others.get(name) or np.dtype(name)
 
 
 def number_of(attr: FloatAttr | IntegerAttr, ty: Attribute) -> Number:

@@ -15,6 +15,7 @@ from juju.passes.flatten import FlattenPass
 from juju.passes.fuse import FusePass
 from juju.passes.outline_kernels import OutlineKernelsPass
 from juju.passes.simplify import SimplifyPass
+from juju.passes.unroll import UnrollPass
 
 PASSES: dict[str, type[ModulePass]] = {
     cls.name: cls
@@ -22,6 +23,7 @@ PASSES: dict[str, type[ModulePass]] = {
         CommonSubexpressionElimination,
         DeadCodeElimination,
         FlattenPass,
+        UnrollPass,
         FusePass,
         SimplifyPass,
         CollapsePass,
@@ -30,7 +32,17 @@ PASSES: dict[str, type[ModulePass]] = {
 }
 """Every pass `juju-opt` knows, by name."""
 
-PIPELINE = ("cse", "juju-flatten", "juju-fuse", "juju-simplify", "juju-collapse", "cse", "dce", "juju-outline-kernels")
+PIPELINE = (
+    "cse",
+    "juju-flatten",
+    "juju-unroll",
+    "juju-fuse",
+    "juju-simplify",
+    "juju-collapse",
+    "cse",
+    "dce",
+    "juju-outline-kernels",
+)
 """What a function goes through between its rules and its Mojo text."""
 
 

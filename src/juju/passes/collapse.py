@@ -6,13 +6,19 @@ import math
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, i64
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 
-from juju.dialect.ops import NestOp
-from juju.dialect.types import element_of
-from juju.passes.flatten import loops_of, rebuild, reshaped
+from juju.dialect import affine
+from juju.dialect._xdsl import replace_op, uniform_map
+from juju.dialect.affine import Linear
+from juju.dialect.body import IndexOp
+from juju.dialect.ops import NestOp, const_op
+from juju.dialect.types import INDEX, element_of, shape_of
+from juju.passes.flatten import rebuild, reshaped
+from juju.passes.spaces import position
 
 
 @dataclass(frozen=True)
@@ -26,35 +32,93 @@ class CollapsePass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for nest in [n for n in op.walk() if isinstance(n, NestOp) and len(n.space) > 1]:
-            loops = [loops_of(m.data, nest.space) for m in nest.maps]
-            if None not in loops:
-                _collapse(nest, [found for found in loops if found is not None])
+            _Collapse(nest).run()
 
 
-def _collapse(nest: NestOp, loops: list[tuple[int, ...]]) -> None:
-    long = [d for d, extent in enumerate(nest.space) if extent != 1]
-    runs: list[list[int]] = []
-    for d in long:
-        before = runs[-1][-1] if runs else None
-        if before is not None and all((before in used) == (d in used) for used in loops):
-            runs[-1].append(d)
-        else:
-            runs.append([d])
-    space = tuple(math.prod(nest.space[d] for d in run) for run in runs) or (1,)
-    runs = runs or [[0]]
+class _Collapse:
+    def __init__(self, nest: NestOp) -> None:
+        self.nest = nest
+        whole = [isinstance(arg.type, TensorType) for arg in nest.body.block.args] + [False] * len(nest.outs)
+        self.reads: list[tuple[SSAValue, AffineMap, bool]] = [
+            (value, m.data, w) for value, m, w in zip((*nest.ins, *nest.outs), nest.maps, whole, strict=True)
+        ]
+        self.at = [Linear({}, 0) if w else position(m.results, shape_of(v.type), nest.space) for v, m, w in self.reads]
+        self.pinned = {op.loop for op in nest.body.block.ops if isinstance(op, IndexOp)}
+        for (_, amap, _), at in zip(self.reads, self.at, strict=True):
+            if at is None:
+                self.pinned |= amap.used_dims()
+        self.runs = self._runs() or [[0]]
+        self.space = tuple(math.prod(nest.space[d] for d in run) for run in self.runs)
 
-    def new_map(used: tuple[int, ...]) -> AffineMap:
-        places = [n for n, run in enumerate(runs) if run[0] in used]
-        return AffineMap(len(space), 0, tuple(AffineExpr.dimension(n) for n in places))
+    def _runs(self) -> list[list[int]]:
+        runs: list[list[int]] = []
+        for d in (d for d, extent in enumerate(self.nest.space) if extent != 1):
+            if runs and self._together(runs[-1][-1], d):
+                runs[-1].append(d)
+            else:
+                runs.append([d])
+        return runs
 
-    maps = [new_map(used) for used in loops]
-    if space == nest.space and maps == [m.data for m in nest.maps]:
-        return
-    shapes = [tuple(space[expr.position] for expr in amap.results) for amap in maps]  # type: ignore[attr-defined]
-    count = len(nest.ins)
-    ins = [(reshaped(v, shape, nest), m) for v, shape, m in zip(nest.ins, shapes[:count], maps[:count], strict=True)]
-    outs = [
-        (TensorType(element_of(r.type), shape), m)
-        for r, shape, m in zip(nest.outs, shapes[count:], maps[count:], strict=True)
-    ]
-    rebuild(nest, space, ins, outs)
+    def _together(self, outer: int, inner: int) -> bool:
+        """Whether two neighbours are walked as one by every operand."""
+        if outer in self.pinned or inner in self.pinned or (outer in self.nest.reduced) != (inner in self.nest.reduced):
+            return False
+        extent = self.nest.space[inner]
+        steps = [(at.coefficients.get(outer, 0), at.coefficients.get(inner, 0)) for at in self.at if at is not None]
+        return all(a == b * extent for a, b in steps)
+
+    def run(self) -> None:
+        nest = self.nest
+        views = [self._view(*read, at) for read, at in zip(self.reads, self.at, strict=True)]
+        if self.space == nest.space and [amap for _, amap in views] == [m.data for m in nest.maps]:
+            return
+        places = self._places()
+        for op in list(nest.body.block.ops):
+            if isinstance(op, IndexOp):
+                place = places[op.loop]
+                if isinstance(place, AffineDimExpr):
+                    op.properties["dim"] = IntegerAttr(place.position, i64)
+                else:
+                    zero = const_op(0, INDEX)  # type: ignore[arg-type]
+                    nest.body.block.insert_op_before(zero, op)
+                    replace_op(op, [zero.result])
+        count = len(nest.ins)
+        ins = [
+            (value if whole else reshaped(value, shape, nest), amap)
+            for (value, _, whole), (shape, amap) in zip(self.reads[:count], views[:count], strict=True)
+        ]
+        outs = [
+            (TensorType(element_of(r.type), shape), amap)
+            for r, (shape, amap) in zip(nest.outs, views[count:], strict=True)
+        ]
+        reduced = [n for n, run in enumerate(self.runs) if run[0] in nest.reduced and nest.space[run[0]] != 1]
+        rebuild(nest, self.space, ins, outs, reduced)
+
+    def _places(self) -> list[AffineExpr]:
+        """Where each old loop is among the new ones, if it is a whole one of them."""
+        found: list[AffineExpr] = [AffineExpr.constant(0)] * len(self.nest.space)
+        for n, run in enumerate(self.runs):
+            found[run[-1]] = AffineExpr.dimension(n)
+        return found
+
+    def _view(
+        self, value: SSAValue, amap: AffineMap, whole: bool, at: Linear | None
+    ) -> tuple[tuple[int, ...], AffineMap]:
+        """The shape and the map of an operand or a result over the new loops."""
+        rank = len(self.space)
+        if whole:
+            return (), uniform_map(rank)
+        if at is not None:
+            new = Linear(
+                {n: at.coefficients[run[-1]] for n, run in enumerate(self.runs) if run[-1] in at.coefficients},
+                at.constant,
+            )
+            walked = sorted(new.coefficients)
+            shape = tuple(self.space[n] for n in walked)
+            if new == affine.linear(affine.flat_index([AffineExpr.dimension(n) for n in walked], shape)):
+                if math.prod(shape) == math.prod(shape_of(value.type)):
+                    return shape, AffineMap(rank, 0, tuple(AffineExpr.dimension(n) for n in walked))
+            if any(len(run) > 1 and run[-1] in at.coefficients for run in self.runs):
+                return (math.prod(shape_of(value.type)),), AffineMap(rank, 0, (new.expression(),))
+        exprs = tuple(affine.substitute(e, self._places(), self.space) for e in amap.results)
+        return shape_of(value.type), AffineMap(rank, 0, exprs)

@@ -277,12 +277,10 @@ class _Fusion:
                 return
             seen.add(key)
             maker = self.maker.get(root)
-            if group is not None and maker is group and exact is not None:
-                if group.made_at(root, walk) == exact and not (
-                    walk.cut and group.made_at(root, walk) != point(walk.space)
-                ):
-                    met = True
-                    return
+            made = group.made_at(root, walk) if group is not None and maker is group else None
+            if made is not None and made == exact and not (walk.cut and made != point(walk.space)):
+                met = True
+                return
             producer = self.nests.get(root)
             if producer is not None and (along is not None or exact is None or exact != own):
                 inner = bool(along) or (along is None and at is not None and same_along_rows(at, walk.space))

@@ -75,7 +75,7 @@ class BodyBuilder:
     def _copy(
         self, nest: NestOp, places: Indices, mask: SSAValue | None, own: Linear | None, along: bool | None
     ) -> list[SSAValue]:
-        """Copies a body whose loops run at `places`; `along` is None for a member, else how its producers are pulled."""
+        """Copies a body whose loops run at `places`; `along` is None for a member, else as in `Choices.pulls`."""
         mapper: dict[SSAValue, SSAValue] = {}
         arrays: dict[SSAValue, SSAValue] = {}
         for value, amap, arg in zip(nest.ins, nest.in_maps(), nest.body.block.args, strict=True):

@@ -179,7 +179,7 @@ def _drop_operands(nest: NestOp) -> None:
     for arg in list(block.args):
         if not arg.uses:
             block.erase_arg(arg)
-    made = make_nest(nest.space, ins, outs, nest.body.detach_block(0), nest.location)
+    made = make_nest(nest.space, ins, outs, nest.body.detach_block(0), nest.location, nest.reduced)
     insert_before(made, nest)
     replace_op(nest, made.outs)
 
