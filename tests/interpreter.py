@@ -14,6 +14,7 @@ import jax
 import jax.extend.core.primitives as jex_primitives
 import jax.numpy as jnp
 import numpy as np
+from support import _assert_values
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, i1
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -43,6 +44,18 @@ def interpret(f: Callable[..., Any], *args: Any, passes: Callable[[ModuleOp], An
     avals = [v.aval for v in (*traced.program.operands, *(v for v, _ in traced.program.constants))]
     arrays = [np.asarray(x).astype(aval.dtype) for x, aval in zip(operands, avals, strict=True)]
     return jax.tree_util.tree_unflatten(traced.out_tree, evaluate(module, arrays))
+
+
+def assert_interpreted(f: Callable[..., Any], *args: Any, ulp: float = 0, scale: float = 0) -> None:
+    """The rules of `f` mean what `jax.jit` computes: structure, dtypes, shapes and values."""
+    with jax.enable_x64(True):
+        want = jax.jit(f)(*args)
+        got = interpret(f, *args)
+    assert jax.tree_util.tree_structure(got) == jax.tree_util.tree_structure(want)
+    for (path, g), w in zip(jax.tree_util.tree_leaves_with_path(got), jax.tree_util.tree_leaves(want), strict=True):
+        where = jax.tree_util.keystr(path)
+        assert (g.dtype, g.shape) == (w.dtype, w.shape), f"{where}: {g.dtype}{g.shape}, not {w.dtype}{w.shape}"
+        _assert_values(where, g, np.asarray(w), ulp, scale, False)
 
 
 def evaluate(module: ModuleOp, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, SSAValue
-from xdsl.ir.affine import AffineMap
+from xdsl.ir.affine import AffineExpr, AffineMap
 
 from juju._program import Scalar
-from juju.dialect import table
+from juju.dialect import body, table
 from juju.dialect._xdsl import new_op
-from juju.dialect.ops import SCALARS, int_params
+from juju.dialect.ops import SCALARS, ConstOp, int_params
 from juju.dialect.table import TABLE, Row
 from juju.dialect.types import ELEMENT_TYPES, KIND_NAMES, item_size, kind_of
 from juju.rules._registry import (
@@ -36,6 +37,13 @@ def scalar(block: Block, name: str, operands: list[SSAValue], element: Any, para
     properties = {"params": int_params(params)} if cls.ROW.params else {}
     groups: list[Any] = [operands[0], operands[1:]] if cls.ROW.form == "select" else list(operands)
     op = new_op(cls, groups, [element], properties)
+    block.add_op(op)
+    return op.result
+
+
+def const(block: Block, value: int, element: Any) -> SSAValue:
+    """A small integer in an integer type."""
+    op = new_op(ConstOp, [], [element], {"value": IntegerAttr(value, element)})
     block.add_op(op)
     return op.result
 
@@ -147,19 +155,64 @@ def _constant_convert(x: Scalar, after: str) -> Scalar | None:
 
 
 @rule("bitcast_convert_type_p")
-def _bitcast_convert_type_rule(ctx: RuleContext, x: Operand, *, new_dtype: Any) -> SSAValue | Operand:
-    """The same bits under another dtype of the same width."""
+def _bitcast_convert_type_rule(ctx: RuleContext, x: Operand, *, new_dtype: Any) -> Operand:
+    """The same bits under another dtype; a last axis is added or dropped where their widths differ, low bits first."""
     before, after = _dtype(ctx, 0), ctx.out_dtype()
-    if item_size(ELEMENT_TYPES[before]) != item_size(ELEMENT_TYPES[after]):
-        raise Unsupported(
-            f"bitcast_convert_type from {before} to {after} changes the number of elements, which juju does not do yet"
-        )
-    if "bool" in (before, after) and before != after:
-        raise Unsupported(f"bitcast_convert_type from {before} to {after}")
     if before == after:
         return x
+    if "bool" in (before, after):
+        raise Unsupported(f"bitcast_convert_type from {before} to {after}")
+    count = item_size(ELEMENT_TYPES[before]) / item_size(ELEMENT_TYPES[after])
+    if count > 1:
+        return _bits_apart(ctx, x, before, after)
+    if count < 1:
+        return _bits_together(ctx, x, before, after)
     element = ELEMENT_TYPES[after]
     return ctx.pointwise(ctx.out_shape(), [x], lambda block, args: scalar(block, "bitcast", args, element), after)
+
+
+def _bits(dtype: str) -> Any:
+    return ELEMENT_TYPES[f"uint{8 * item_size(ELEMENT_TYPES[dtype])}"]
+
+
+def _cast(block: Block, name: str, x: SSAValue, element: Any) -> SSAValue:
+    return x if x.type == element else scalar(block, name, [x], element)
+
+
+def _bits_apart(ctx: RuleContext, x: Operand, before: str, after: str) -> SSAValue:
+    wide, narrow = _bits(before), _bits(after)
+    space = ctx.out_shape()
+
+    def part(block: Block, args: list[SSAValue]) -> SSAValue:
+        place = _cast(block, "convert", body.index(block, len(space) - 1), wide)
+        width = const(block, 8 * item_size(narrow), wide)
+        bits = _cast(block, "bitcast", args[0], wide)
+        moved = scalar(block, "shift_right_logical", [bits, scalar(block, "mul", [place, width], wide)], wide)
+        return _cast(block, "bitcast", _cast(block, "convert", moved, narrow), ELEMENT_TYPES[after])
+
+    rank = len(space)
+    amap = AffineMap(rank, 0, tuple(AffineExpr.dimension(d) for d in range(rank - 1)))
+    return ctx.pointwise(space, [x], part, after, [amap])
+
+
+def _bits_together(ctx: RuleContext, x: Operand, before: str, after: str) -> SSAValue:
+    narrow, wide = _bits(before), _bits(after)
+    space = ctx.out_shape()
+    count = item_size(wide) // item_size(narrow)
+
+    def whole(block: Block, args: list[SSAValue]) -> SSAValue:
+        total = None
+        for n, arg in enumerate(args):
+            bits = _cast(block, "convert", _cast(block, "bitcast", arg, narrow), wide)
+            if n:
+                bits = scalar(block, "shift_left", [bits, const(block, 8 * item_size(narrow) * n, wide)], wide)
+            total = bits if total is None else scalar(block, "or", [total, bits], wide)
+        assert total is not None
+        return _cast(block, "bitcast", total, ELEMENT_TYPES[after])
+
+    loops = [AffineExpr.dimension(d) for d in range(len(space))]
+    maps = [AffineMap(len(space), 0, (*loops, AffineExpr.constant(n))) for n in range(count)]
+    return ctx.pointwise(space, [x] * count, whole, after, maps)
 
 
 @rule("polynomial_p", kinds="f")
