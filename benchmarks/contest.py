@@ -36,7 +36,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Result:
-    """Seconds of both sides and of the limit, kernels used, and the largest difference relative to the largest value."""
+    """Seconds of both sides and of the limit, kernels used, and the largest difference in parts of the largest."""
 
     entry: Entry
     juju: float

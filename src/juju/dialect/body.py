@@ -1,8 +1,8 @@
 """Operations inside a nest that know of its loops: indices, computed reads, reductions and running totals.
 
 An index is a value of MLIR's `index` type; ordinary scalar operations of the table (`add`, `max`, `lt`, `select`, ...)
-compute with it. What follows from the shape alone comes in by `juju.extent`, which is a run-time argument of the kernel,
-so that another size needs no other text.
+compute with it. What follows from the shape alone comes in by `juju.extent`, a run-time argument of the kernel, so that
+another size needs no other text.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class ExtentOp(IRDLOperation):
 
 @irdl_op_definition
 class ReadOp(IRDLOperation):
-    """An element of an array operand at computed indices, all within its shape; zero, and no access, where `mask` is false.
+    """An element of an array operand at computed indices; zero, and no access, where `mask` is false, else in bounds.
 
     The array is an argument of the nest's body that has the whole tensor's type.
     """

@@ -42,7 +42,10 @@ class _Collapse:
         self.reads: list[tuple[SSAValue, AffineMap, bool]] = [
             (value, m.data, w) for value, m, w in zip((*nest.ins, *nest.outs), nest.maps, whole, strict=True)
         ]
-        self.at = [Linear({}, 0) if w else position(m.results, shape_of(v.type), nest.space) for v, m, w in self.reads]
+        self.at: list[Linear | None] = []
+        for value, amap, is_whole in self.reads:
+            place = None if is_whole else position(amap.results, shape_of(value.type), nest.space)
+            self.at.append(Linear({}, 0) if is_whole else place and place.at)
         self.pinned = {op.loop for op in nest.body.block.ops if isinstance(op, IndexOp)}
         for (_, amap, _), at in zip(self.reads, self.at, strict=True):
             if at is None:
@@ -115,9 +118,9 @@ class _Collapse:
             )
             walked = sorted(new.coefficients)
             shape = tuple(self.space[n] for n in walked)
-            if new == affine.linear(affine.flat_index([AffineExpr.dimension(n) for n in walked], shape)):
-                if math.prod(shape) == math.prod(shape_of(value.type)):
-                    return shape, AffineMap(rank, 0, tuple(AffineExpr.dimension(n) for n in walked))
+            rows = affine.linear(affine.flat_index([AffineExpr.dimension(n) for n in walked], shape))
+            if new == rows and math.prod(shape) == math.prod(shape_of(value.type)):
+                return shape, AffineMap(rank, 0, tuple(AffineExpr.dimension(n) for n in walked))
             if any(len(run) > 1 and run[-1] in at.coefficients for run in self.runs):
                 return (math.prod(shape_of(value.type)),), AffineMap(rank, 0, (new.expression(),))
         exprs = tuple(affine.substitute(e, self._places(), self.space) for e in amap.results)

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Attribute, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 
 from juju.dialect._xdsl import identity_map, insert_before, new_op, replace_op, uniform_map
 from juju.dialect.body import IndexOp
 from juju.dialect.ops import NestOp, ReshapeOp, make_nest
 from juju.dialect.types import element_of, shape_of
+from juju.passes.spaces import point, position
 
 
 def root_of(value: SSAValue) -> SSAValue:
@@ -55,18 +56,6 @@ def rebuild(
     replace_op(nest, values)
 
 
-def loops_of(amap: AffineMap, space: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The loops longer than 1 that an operand is read by, if it is read by them in order, else None."""
-    used = []
-    for expr in amap.results:
-        if isinstance(expr, AffineDimExpr):
-            used.append(expr.position)
-        elif expr.used_dims():
-            return None
-    long = tuple(d for d in used if space[d] != 1)
-    return long if long == tuple(sorted(set(long))) else None
-
-
 @dataclass(frozen=True)
 class FlattenPass(ModulePass):
     """Rewrites nests over (a, b, ...) that read every operand at every point, or at none, to nests over (a*b*...).
@@ -80,29 +69,35 @@ class FlattenPass(ModulePass):
         for nest in [n for n in op.walk() if isinstance(n, NestOp)]:
             if nest.reduced or any(isinstance(inner, IndexOp) for inner in nest.body.block.ops):
                 continue
-            long = tuple(d for d, extent in enumerate(nest.space) if extent != 1)
             flat = (identity_map(1), uniform_map(1))
             if not nest.space or (len(nest.space) == 1 and all(m.data in flat for m in nest.maps)):
                 continue
-            if all(loops_of(m.data, nest.space) in (long, ()) for m in nest.maps):
-                _flatten(nest, long)
+            values = zip((*nest.ins, *nest.outs), nest.maps, strict=True)
+            if all(not m.data.used_dims() or is_whole(v, m.data, nest) for v, m in values):
+                _flatten(nest)
 
 
-def _flatten(nest: NestOp, long: tuple[int, ...]) -> None:
+def is_whole(value: SSAValue, amap: AffineMap, nest: NestOp) -> bool:
+    """Whether the loops of a nest walk all of an array in order."""
+    return position(amap.results, shape_of(value.type), nest.space) == point(nest.space) and bool(nest.space)
+
+
+def _flatten(nest: NestOp) -> None:
     size = math.prod(nest.space)
-
-    def is_whole(value: SSAValue, amap: AffineMap) -> bool:
-        return bool(shape_of(value.type)) and loops_of(amap, nest.space) == long
-
     ins = []
     for value, amap, arg in zip(nest.ins, nest.in_maps(), nest.body.block.args, strict=True):
         if isinstance(arg.type, TensorType):
             ins.append((value, uniform_map(1)))
-            continue
-        whole = is_whole(value, amap)
-        ins.append((reshaped(value, (size,) if whole else (), nest), identity_map(1) if whole else uniform_map(1)))
+        elif is_whole(value, amap, nest) and shape_of(value.type):
+            ins.append((reshaped(value, (size,), nest), identity_map(1)))
+        elif all(extent == 1 for extent in shape_of(value.type)):
+            ins.append((reshaped(value, (), nest), uniform_map(1)))
+        else:
+            ins.append((value, AffineMap(1, 0, amap.results)))
     outs = [
-        (TensorType(element_of(r.type), [size]), identity_map(1)) if is_whole(r, m) else (r.type, uniform_map(1))
+        (TensorType(element_of(r.type), [size]), identity_map(1))
+        if is_whole(r, m, nest) and shape_of(r.type)
+        else (r.type, uniform_map(1))
         for r, m in zip(nest.outs, nest.out_maps(), strict=True)
     ]
     rebuild(nest, (size,), ins, outs)

@@ -25,13 +25,12 @@ from xdsl.rewriter import Rewriter
 
 from juju.dialect import affine
 from juju.dialect._xdsl import insert_before, new_op, uniform_map
-from juju.dialect.affine import Linear
 from juju.dialect.body import CumulateOp, ReadOp, ReduceOp
 from juju.dialect.ops import CustomOp, NestOp, ReshapeOp, ScalarOp, YieldOp, make_nest
 from juju.dialect.types import element_of, shape_of
 from juju.passes.flatten import root_of
 from juju.passes.inline import BodyBuilder, same_along_rows
-from juju.passes.spaces import loops_in, point, position, refine
+from juju.passes.spaces import Place, loops_in, point, position, refine
 
 CHEAP = 8
 """Work, in the table's units, that is computed again at every point rather than stored and read."""
@@ -123,7 +122,7 @@ class _Group(_Item):
     size: int = 0
     scalars: list[SSAValue] = field(default_factory=list)
 
-    def made_at(self, root: SSAValue, walk: _Walk) -> Linear | None:
+    def made_at(self, root: SSAValue, walk: _Walk) -> Place | None:
         """The position of a member's result in its array, at a point of the walk."""
         nest = root.owner
         if not isinstance(nest, NestOp) or nest not in self.members:
@@ -272,7 +271,11 @@ class _Fusion:
                 return
             shape = shape_of(value.type)
             exact = None if at is None else position(at, shape, walk.space)
-            key = (root, None if exact is None else (tuple(sorted(exact.coefficients.items())), exact.constant), along)
+            key = (
+                root,
+                None if exact is None else (tuple(sorted(exact.at.coefficients.items())), exact.at.constant),
+                along,
+            )
             if key in seen:
                 return
             seen.add(key)

@@ -11,15 +11,24 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 
 from juju.dialect import affine
 from juju.dialect._xdsl import identity_map, new_op
-from juju.dialect.affine import Linear
 from juju.dialect.body import IndexOp, ReadOp, extent, index, read
 from juju.dialect.ops import SCALARS, ConstOp, NestOp, YieldOp
 from juju.dialect.types import INDEX, element_of, shape_of
 from juju.passes.flatten import root_of
-from juju.passes.spaces import point, position
+from juju.passes.spaces import Place, point, position
 
-Indices = tuple[AffineExpr, ...] | tuple[SSAValue, ...]
-"""Where an array is read: affine in the loops, or computed."""
+
+class Digits(NamedTuple):
+    """The row-major position of an element of an array of shape `shape`, not yet computed from its indices."""
+
+    values: tuple[Index, ...]
+    shape: tuple[int, ...]
+
+
+Index = AffineExpr | SSAValue | Digits
+"""Where an array is read along an axis: affine in the loops, or computed."""
+
+Indices = tuple[Index, ...]
 
 
 class Input(NamedTuple):
@@ -46,7 +55,7 @@ class BodyBuilder:
         self,
         choices: Choices,
         space: tuple[int, ...],
-        made_at: Callable[[SSAValue], Linear | None],
+        made_at: Callable[[SSAValue], Place | None],
     ) -> None:
         self.choices = choices
         self.space = space
@@ -73,7 +82,7 @@ class BodyBuilder:
     # Copies of bodies -------------------------------------------------------------------------------------------------
 
     def _copy(
-        self, nest: NestOp, places: Indices, mask: SSAValue | None, own: Linear | None, along: bool | None
+        self, nest: NestOp, places: Indices, mask: SSAValue | None, own: Place | None, along: bool | None
     ) -> list[SSAValue]:
         """Copies a body whose loops run at `places`; `along` is None for a member, else as in `Choices.pulls`."""
         mapper: dict[SSAValue, SSAValue] = {}
@@ -106,7 +115,8 @@ class BodyBuilder:
         if all(isinstance(p, AffineExpr) for p in places):
             exprs: Sequence[AffineExpr] = places  # type: ignore[assignment]
             return tuple(affine.substitute(e, exprs, self.space) for e in amap.results)
-        return tuple(self._computed(e, places) for e in amap.results)
+        found = amap.results
+        return tuple(places[e.position] if isinstance(e, AffineDimExpr) else self._computed(e, places) for e in found)
 
     # Values -----------------------------------------------------------------------------------------------------------
 
@@ -115,7 +125,7 @@ class BodyBuilder:
         value: SSAValue,
         at: Indices,
         mask: SSAValue | None,
-        own: Linear | None,
+        own: Place | None,
         along: bool | None,
         space: tuple[int, ...],
     ) -> SSAValue:
@@ -143,9 +153,9 @@ class BodyBuilder:
         key = (nest, at, shape, mask)
         if key not in self._pulled:
             if _is_affine(at):
-                places: Indices = tuple(affine.reshape(at, shape, nest.space, self.space))  # type: ignore[arg-type]
+                places = tuple(affine.reshape(at, shape, nest.space, self.space))  # type: ignore[arg-type]
             else:
-                places = self._reshaped(at, shape, nest.space)  # type: ignore[arg-type]
+                places = self._reshaped(at, shape, nest.space)
             self._pulled[key] = self._copy(nest, places, mask, None, inner)
         return self._pulled[key][list(nest.outs).index(root)]
 
@@ -156,7 +166,7 @@ class BodyBuilder:
         at: Indices,
         shape: tuple[int, ...],
         mask: SSAValue | None,
-        exact: Linear | None,
+        exact: Place | None,
     ) -> SSAValue:
         if not _is_affine(at) or mask is not None:
             indices = [self._ssa(i) for i in at]
@@ -166,7 +176,7 @@ class BodyBuilder:
         return self._argument(root, amap, seen)
 
     def _view(
-        self, root: SSAValue, at: Sequence[AffineExpr], shape: tuple[int, ...], exact: Linear | None
+        self, root: SSAValue, at: Sequence[AffineExpr], shape: tuple[int, ...], exact: Place | None
     ) -> tuple[tuple[int, ...], AffineMap]:
         """The shape under which an array is read, and the map: the simplest there is."""
         rank = len(self.space)
@@ -180,10 +190,7 @@ class BodyBuilder:
             return own, AffineMap(rank, 0, tuple(there))
         if all(affine.linear(e) is not None for e in at):
             return shape, AffineMap(rank, 0, tuple(at))
-        size = 1
-        for n in shape:
-            size *= n
-        return (size,), AffineMap(rank, 0, (exact.expression(),))
+        return (exact.size,), AffineMap(rank, 0, (exact.at.expression(),))
 
     def _argument(self, root: SSAValue, amap: AffineMap | None, shape: tuple[int, ...]) -> SSAValue:
         """The argument of the body that is an element of an array at a map, or, without a map, the whole array."""
@@ -198,9 +205,11 @@ class BodyBuilder:
 
     # Indices as values ------------------------------------------------------------------------------------------------
 
-    def _ssa(self, place: AffineExpr | SSAValue) -> SSAValue:
+    def _ssa(self, place: Index) -> SSAValue:
         if isinstance(place, SSAValue):
             return place
+        if isinstance(place, Digits):
+            return self._joined(place.values, place.shape)
         if place not in self._indices:
             self._indices[place] = self._computed(place, None)
         return self._indices[place]
@@ -225,29 +234,46 @@ class BodyBuilder:
         self.block.add_op(op := new_op(SCALARS[name], operands, [operands[0].type]))
         return op.result
 
-    def _reshaped(self, at: Sequence[SSAValue], before: Sequence[int], after: Sequence[int]) -> tuple[SSAValue, ...]:
-        """Computed indices into one shape as indices into another of as many elements."""
+    def _reshaped(self, at: Sequence[Index], before: Sequence[int], after: Sequence[int]) -> Indices:
+        """Computed indices into one shape as indices into another of as many elements; divides only where it must."""
         if tuple(before) == tuple(after):
             return tuple(at)
+        if len(at) == 1 and isinstance(at[0], Digits):
+            return self._reshaped(at[0].values, at[0].shape, after)
+        found: list[Index] = []
+        for old, new in groups(before, after):
+            values, shape = [at[d] for d in old], [before[d] for d in old]
+            wanted = [d for d in new if after[d] != 1]
+            parts: list[Index]
+            if not wanted:
+                parts = []
+            elif len(wanted) == 1:
+                parts = [values[0] if len(values) == 1 else Digits(tuple(values), tuple(shape))]
+            else:
+                parts = self._split(self._joined(values, shape), [after[d] for d in wanted])
+            found += [parts[wanted.index(d)] if d in wanted else AffineExpr.constant(0) for d in new]
+        return tuple(found)
+
+    def _joined(self, at: Sequence[Index], shape: Sequence[int]) -> SSAValue:
+        """The row-major position of an element."""
         total: SSAValue | None = None
-        for place, size in zip(at, before, strict=True):
+        for place, size in zip(at, shape, strict=True):
             if size == 1:
                 continue
-            total = place if total is None else self._scalar_op("mul", [total, self._number(size)])
-            if total is not place:
-                total = self._scalar_op("add", [total, place])
-        if total is None:
-            total = self._number(0)
-        found: list[SSAValue] = []
-        for n, size in enumerate(reversed(after)):
-            if n == len(after) - 1:
-                found.append(total)
-            elif size == 1:
-                found.append(self._number(0))
+            if total is None:
+                total = self._ssa(place)
             else:
-                found.append(self._scalar_op("rem", [total, self._number(size)]))
-                total = self._scalar_op("div", [total, self._number(size)])
-        return tuple(found[::-1])
+                total = self._scalar_op("mul", [total, self._number(size)])
+                total = self._scalar_op("add", [total, self._ssa(place)])
+        return self._number(0) if total is None else total
+
+    def _split(self, total: SSAValue, shape: Sequence[int]) -> list[Index]:
+        """The indices of the element at a row-major position."""
+        found: list[Index] = []
+        for size in reversed(shape[1:]):
+            found.append(self._scalar_op("rem", [total, self._number(size)]))
+            total = self._scalar_op("div", [total, self._number(size)])
+        return [total, *reversed(found)]
 
     def _both(self, a: SSAValue | None, b: SSAValue | None) -> SSAValue | None:
         if a is None or b is None:
@@ -263,3 +289,25 @@ def same_along_rows(at: Sequence[AffineExpr], space: Sequence[int]) -> bool:
 
 def _is_affine(at: Indices) -> bool:
     return all(isinstance(i, AffineExpr) for i in at)
+
+
+def groups(before: Sequence[int], after: Sequence[int]) -> list[tuple[list[int], list[int]]]:
+    """Axes of two shapes of one memory, in the smallest groups that hold as many elements on both sides."""
+    if 0 in before or 0 in after:
+        return [(list(range(len(before))), list(range(len(after))))]
+    found: list[tuple[list[int], list[int]]] = []
+    old, new = 0, 0
+    while old < len(before) or new < len(after):
+        first, second = old, new
+        left, right = 1, 1
+        while left != right or (old == first and new == second):
+            if (left <= right and old < len(before)) or new == len(after):
+                left, old = left * before[old], old + 1
+            else:
+                right, new = right * after[new], new + 1
+        while old < len(before) and before[old] == 1:
+            old += 1
+        while new < len(after) and after[new] == 1:
+            new += 1
+        found.append((list(range(first, old)), list(range(second, new))))
+    return found

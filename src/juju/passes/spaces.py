@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from xdsl.ir.affine import AffineExpr
 
@@ -39,17 +40,25 @@ def loops_in(places: Sequence[AffineExpr], loops: Iterable[int]) -> frozenset[in
     return frozenset(d for loop in loops for d in places[loop].used_dims())
 
 
-def point(space: Sequence[int], loops: Iterable[int] | None = None) -> Linear:
-    """The row-major position of the point in the array over all loops of a space, or over some of them."""
+class Place(NamedTuple):
+    """Which element of an array of `size` elements: its row-major position."""
+
+    at: Linear
+    size: int
+
+
+def point(space: Sequence[int], loops: Iterable[int] | None = None) -> Place:
+    """The place of a point in the array over all loops of a space, or over some of them."""
     chosen = [d for d in (range(len(space)) if loops is None else sorted(loops)) if space[d] != 1]
     found = affine.linear(affine.flat_index([AffineExpr.dimension(d) for d in chosen], [space[d] for d in chosen]))
     assert found is not None
-    return found
+    return Place(found, math.prod(space[d] for d in chosen))
 
 
-def position(indices: Sequence[AffineExpr], shape: Sequence[int], space: Sequence[int]) -> Linear | None:
-    """The row-major position of an element as a linear form of the loops longer than 1, or None if it divides."""
+def position(indices: Sequence[AffineExpr], shape: Sequence[int], space: Sequence[int]) -> Place | None:
+    """The place of an element as a linear form of the loops longer than 1, or None if its indices divide."""
     found = affine.linear(affine.flat_index(indices, shape))
     if found is None:
         return None
-    return Linear({d: c for d, c in found.coefficients.items() if space[d] != 1}, found.constant)
+    walked = {d: c for d, c in found.coefficients.items() if space[d] != 1}
+    return Place(Linear(walked, found.constant), math.prod(shape))
