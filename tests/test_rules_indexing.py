@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from interpreter import assert_interpreted
+from interpreter import assert_interpreted, interpret
 from jax import lax
 from support import DTYPES, INTEGERS
 from test_rules_shape import has_reads, sample
+
+from juju.errors import UnsupportedPrimitive
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
@@ -62,7 +64,6 @@ def test_dynamic_update_slice() -> None:
             lax.dynamic_update_slice(x, y[:0], (i, j)),
             lax.dynamic_update_slice(x, -x, (i, j)),
             lax.dynamic_update_slice(x, y[:1, :1], (np.int32(1), j)),
-            x.at[1, 2].set(5),
         )
 
     assert_interpreted(f, sample((3, 4)), -sample((2, 3)), np.int32(1), np.int32(0))
@@ -102,13 +103,13 @@ def test_indices_of_every_dtype(dtype) -> None:
 
 
 def test_an_index_beyond_32_bits_is_outside() -> None:
-    from interpreter import interpret
-
     numbers = lax.GatherDimensionNumbers((), (0,), (0,))
     with jax.enable_x64(True):
         for dtype in (np.int64, np.uint64):
             indices = np.array([[2**32], [2**32 + 1], [2]], dtype)
-            fill = interpret(lambda x, i: lax.gather(x, i, numbers, (1,), mode="fill", fill_value=-9), sample((4,)), indices)
+            fill = interpret(
+                lambda x, i: lax.gather(x, i, numbers, (1,), mode="fill", fill_value=-9), sample((4,)), indices
+            )
             clip = interpret(lambda x, i: lax.gather(x, i, numbers, (1,), mode="clip"), sample((4,)), indices)
             assert fill.tolist() == [-9, -9, 3]
             assert clip.tolist() == [4, 4, 3]
@@ -145,9 +146,7 @@ def test_indexing_as_in_numpy() -> None:
             x[0, ..., j],
             x[i[..., None], j, 1],
             jnp.take_along_axis(x, j.reshape(1, 1, 2), 2),
-            jnp.take_along_axis(x, jnp.argsort(jnp.zeros(3, int))[None, :, None] * 0 + 1, 1)
-            if False
-            else jnp.take_along_axis(x, jnp.full((2, 3, 1), 1), 2),
+            jnp.take_along_axis(x, jnp.full((2, 3, 1), 1), 2),
             jax.vmap(lambda row, k: row[k])(x, i[:, 0]),
             jax.vmap(lambda row, k: row[:, k], in_axes=(0, None))(x, j),
             jax.vmap(lambda row, k: lax.dynamic_slice(row, (k, 0), (2, 2)))(x, i[:, 0]),
@@ -197,10 +196,6 @@ def test_any_gather(case) -> None:
 
 
 def test_gather_by_one_hot_is_named() -> None:
-    from interpreter import interpret
-
-    from juju.errors import UnsupportedPrimitive
-
     numbers = lax.GatherDimensionNumbers((), (0,), (0,))
     with pytest.raises(UnsupportedPrimitive, match="gather with mode one_hot"):
         interpret(

@@ -28,13 +28,13 @@ class Places:
         self.block = block
 
     def loop(self, dim: int) -> SSAValue:
-        return body.index(self.block, dim)
+        return body.index(self.block, int(dim))
 
     def const(self, value: int) -> SSAValue:
-        return const(self.block, value, INDEX)
+        return const(self.block, int(value), INDEX)
 
     def extent(self, value: int) -> SSAValue:
-        return self.const(value) if value in (0, 1) else body.extent(self.block, value)
+        return self.const(value) if value in (0, 1) else body.extent(self.block, int(value))
 
     def scalar(self, name: str, *operands: SSAValue) -> SSAValue:
         return scalar(self.block, name, list(operands), operands[0].type)
