@@ -31,7 +31,7 @@ class CollapsePass(ModulePass):
     name = "juju-collapse"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for nest in [n for n in op.walk() if isinstance(n, NestOp) and len(n.space) > 1]:
+        for nest in [n for n in op.walk() if isinstance(n, NestOp) and len(n.space) > 1 and 0 not in n.space]:
             _Collapse(nest).run()
 
 

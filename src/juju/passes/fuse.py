@@ -151,7 +151,9 @@ class _Fusion:
             if isinstance(op, NestOp):
                 if not op.space:
                     self.scalar_nests.update((r, op) for r in op.outs)
-                elif not any(isinstance(inner, (ReduceOp, CumulateOp)) for inner in op.body.block.ops):
+                elif 0 not in op.space and not any(
+                    isinstance(inner, (ReduceOp, CumulateOp)) for inner in op.body.block.ops
+                ):
                     self.nests.update((r, op) for r in op.outs)
         for op in ops:
             if isinstance(op, NestOp) and op.space:
@@ -217,8 +219,8 @@ class _Fusion:
     def _assign(self, nest: NestOp) -> None:
         size = len(nest.body.block.ops)
         for item in reversed(self.items):
-            if not isinstance(item, _Group) or item.size + size > self.max_ops:
-                continue
+            if not isinstance(item, _Group) or item.size + size > self.max_ops or 0 in nest.space:
+                continue  # (nests without points stand alone: their places say nothing)
             for walk, row in self._joins(nest, item):
                 needs = self._needs(nest, walk, row, item)
                 if not any(other.waits_for(item) for other in needs):
@@ -239,7 +241,7 @@ class _Fusion:
     def _joins(self, nest: NestOp, group: _Group) -> Iterator[tuple[_Walk, bool]]:
         """The ways a nest could run in a group."""
         walk = group.walk
-        if not group.members:
+        if not group.members or 0 in walk.space:
             return
         if math.prod(nest.space) == math.prod(walk.space):
             for space in (walk.space, nest.space):

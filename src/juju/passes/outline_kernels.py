@@ -11,7 +11,7 @@ from xdsl.ir import Block, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from juju.dialect._xdsl import insert_before, new_op
-from juju.dialect.ops import CustomOp, KernelOp, NestOp, YieldOp
+from juju.dialect.ops import CustomOp, KernelOp, NestOp, ReshapeOp, YieldOp
 from juju.passes.flatten import root_of
 
 
@@ -60,6 +60,10 @@ def _outline(nests: list[NestOp], name: str) -> None:
     for result, new in zip(results, kernel.outs, strict=True):
         new.name_hint = result.name_hint
         result.replace_all_uses_with(new)
+    views = [use.operation for r in kernel.outs for use in r.uses if isinstance(use.operation, ReshapeOp)]
+    for view in views:  # some stood between the nests
+        view.detach()
+        insert_before(view, anchor)
     for nest in nests:
         nest.detach()
         nest.operands = [inside[v] for v in nest.operands]
