@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Block, SSAValue
@@ -115,26 +117,27 @@ class Places:
         return self.const(0) if total is None else total
 
 
-def constant(block: Block, value: object, dtype: str) -> SSAValue:
+def constant(block: Block, value: Any, dtype: str) -> SSAValue:
     """A constant of a dtype, from any number."""
-    import jax.numpy as jnp
-
-    return add_const(block, np.asarray(value).astype(jnp.dtype(dtype))[()])
+    return add_const(block, number(value, dtype))
 
 
-def identity(kind: str, dtype: str) -> object:
+def number(value: Any, dtype: str) -> np.generic:
+    """A number in a dtype of JAX."""
+    return np.asarray(value).astype(jnp.dtype(dtype))[()]
+
+
+def neutral(kind: str, dtype: str) -> np.generic:
     """What changes nothing when combined by a kind of reduction."""
-    import jax.numpy as jnp
-
+    if kind in ("add", "or", "xor"):
+        return number(0, dtype)
     if kind == "mul":
-        return 1
+        return number(1, dtype)
     if kind == "and":
-        return True if dtype == "bool" else -1 if dtype.startswith("int") else np.iinfo(dtype).max
-    if kind not in ("max", "min"):
-        return 0
-    low = kind == "max"
+        return ~number(0, dtype)
     if dtype == "bool":
-        return not low
+        return np.bool_(kind == "min")
     if jnp.issubdtype(jnp.dtype(dtype), jnp.floating):
-        return -np.inf if low else np.inf
-    return np.iinfo(dtype).min if low else np.iinfo(dtype).max
+        return number(-np.inf if kind == "max" else np.inf, dtype)
+    info = np.iinfo(dtype)
+    return number(info.min if kind == "max" else info.max, dtype)
