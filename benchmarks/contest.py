@@ -91,7 +91,9 @@ def race(entries: list[Entry], rounds: int) -> list[Result]:
     trampoline().open_graph(wait=True)
     peak = multiply_add_peak()
     print(f"{cores()} cores, {rounds} rounds in turn; {peak / 1e9:.0f}G fused multiply-adds/s; milliseconds, medians\n")
-    print(f"{'':>26} {'juju':>8} {'jax.jit':>8} {'ratio':>7} {'bar':>5}   {'limit':>8} {'to limit':>8} {'difference':>11}")
+    print(
+        f"{'':>26} {'juju':>8} {'jax.jit':>8} {'ratio':>7} {'bar':>5}   {'limit':>8} {'to limit':>8} {'difference':>11}"
+    )
     results = []
     for entry, exe in zip(entries, compiled, strict=True):
         leaves = jax.tree_util.tree_leaves(entry.arguments)

@@ -9,7 +9,17 @@ from __future__ import annotations
 
 from typing import cast
 
-from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, IntegerType, StringAttr, TensorType, UnitAttr, i1, i64
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    TensorType,
+    UnitAttr,
+    i1,
+    i64,
+)
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
