@@ -54,9 +54,11 @@ def _moved(rng: random.Random, shape: tuple[int, ...]) -> Step:
             lambda x: jnp.concatenate([x, jnp.flip(x, axis)], axis),
             lambda x: jnp.broadcast_to(x, (2, *x.shape)),
             lambda x: jnp.stack([x, x + x], axis),
-            lambda x: lax.dynamic_slice_in_dim(x, jnp.sum(x).astype(jnp.int32) % 5 - 2, extent // 2 + 1, axis)
-            if extent
-            else x,
+            lambda x: (
+                lax.dynamic_slice_in_dim(x, jnp.sum(x).astype(jnp.int32) % 5 - 2, extent // 2 + 1, axis)
+                if extent
+                else x
+            ),
         ]
         if extent + low + high >= 0 and (extent > 0 or low + high >= 0):
             choices.append(lambda x: lax.pad(x, jnp.asarray(1, x.dtype), padding))

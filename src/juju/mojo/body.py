@@ -1,67 +1,44 @@
-"""One nest as lines of Mojo: loads, expressions from the scalar-op table, stores."""
+"""One nest as lines of Mojo: loads, expressions from the scalar-op table, passes over reduction loops, stores.
+
+A nest whose innermost loop is parallel is computed in vectors along it; its reduction loops run inside, for all lanes at
+once. A nest whose innermost loop is reduced is computed row by row, in vectors along the row.
+"""
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass, field
+import math
 
-from xdsl.ir import SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.dialects.builtin import IndexType, IntegerType, TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from juju.dialect._xdsl import location_of
+from juju.dialect.body import CumulateOp, ExtentOp, IndexOp, ReadOp, ReduceOp
 from juju.dialect.ops import ConstOp, NestOp, ScalarOp, YieldOp, param_values
 from juju.dialect.types import DTYPES, element_of, is_half, item_size, kind_of
 from juju.errors import InternalError
 from juju.mojo import spelling
+from juju.mojo.access import Access
+from juju.mojo.loads import Loads
+from juju.mojo.phases import levels_of, schedule
+from juju.mojo.text import LANE, LINE, POINT, ROW, UNIFORM, VECTORS, Line, NestText, PhaseText, short_path
+from juju.mojo.totals import COMBINERS, Totals
 
-HELPERS = frozenset(
-    "Args LANES LINE fence aligned array load narrow padded round_to size splat store widen sweep sweep_stream "
-    "args sizes lo hi i n stop start at w tail stream large around body point end row first last".split()
-) | {f"{letter}{k}" for letter in "nd" for k in range(16)}
+__all__ = ["BodyWriter", "Line", "NestText", "short_path"]
+
+HELPERS = (
+    frozenset(
+        "Args LANES LINE fence aligned array load narrow padded round_to size splat store widen sweep sweep_stream "
+        "args sizes lo hi i n stop start at w tail stream large around body point end row first last block live "
+        "GRAIN BLOCK STEPS indices load_where load_one load_reversed reversed_where load_strided gather gather_where divide "
+        "modulo sweep_back Total Totals Extreme Extremes Running Runnings scratch release combine".split()
+    )
+    | {f"{letter}{k}" for letter in ("n", "d", "body_") for k in range(16)}
+    | frozenset(COMBINERS.values())
+)
 """Names of the frame around a body."""
-
-
-UNIFORM, ROW, POINT = range(3)
-"""How often a value is computed."""
 
 STREAM_WORK = 40
 """Bodies of more operations than this are bound by the cores, not by memory."""
-
-
-@dataclass(frozen=True)
-class Line:
-    """One line of Mojo with the user's line it came from."""
-
-    text: str
-    source: tuple[str, int] | None = None
-
-
-@dataclass
-class NestText:
-    """A nest ready for the template. `canonical` tells nests with the same code apart from others."""
-
-    pointers: list[Line] = field(default_factory=list)
-    prologue: list[Line] = field(default_factory=list)
-    rows: list[Line] = field(default_factory=list)
-    """What a nest of rank 2 and more does once for each row: places of rows, and values that do not change in one."""
-    uniform_stores: list[Line] = field(default_factory=list)
-    aliases: list[Line] = field(default_factory=list)
-    body: list[Line] = field(default_factory=list)
-    functions: set[str] = field(default_factory=set)
-    helpers: set[str] = field(default_factory=set)
-    buffers: int = 0
-    rank: int = 0
-    width: str = "LANES"
-    streams: list[str] = field(default_factory=list)
-    """The results' pointers, if memory bounds the nest: large ones are then stored around the cache."""
-    cost: float = 0.0
-    flops: float = 0.0
-    bytes: int = 0
-    title: str = ""
-
-    def canonical(self) -> str:
-        parts = (self.pointers, self.prologue, self.uniform_stores, self.rows, self.aliases, self.body)
-        return "\n".join(line.text for part in parts for line in (*part, Line("--"))) + self.width
 
 
 class BodyWriter:
@@ -72,11 +49,14 @@ class BodyWriter:
         self.readable = readable
         self.taken = set(HELPERS) | set(functions) | set(spelling.ALIASES.values())
         self.rank = len(nest.space)
-        self.levels = _levels(nest)
-        self.text = NestText(rank=self.rank)
+        self.reduced = nest.reduced
+        self.levels = levels_of(nest)
+        self.text = NestText(rank=self.rank, by_rows=bool(self.rank) and self.rank - 1 in self.reduced)
         self.names: dict[SSAValue, str] = {}
         self.used_aliases: dict[str, str] = {}
         self.inline: dict[SSAValue, ConstOp] = {}
+        self.phase = 0
+        self.done: set[tuple[object, ...]] = set()
 
     def write(self) -> NestText:
         block = self.nest.body.block
@@ -86,22 +66,149 @@ class BodyWriter:
         ]
         first_out = len(pointers)
         outs = [self._pointer(first_out + n, value, f"out_{n}", None) for n, value in enumerate(self.nest.outs)]
+        self.outs = outs
         self.text.buffers = first_out + len(outs)
+        self.access = Access(self.nest, self.text, self.taken)
+        self.access.loop_hook = self._outer_loop
+        self.loads = Loads(self, pointers, outs)
+        self.plan = schedule(self.nest, self.levels, self._needs)
+        self.totals = Totals(self)
         self._measure(outs)
+        self._frame()
+        phases = self.plan.count + 1 if self.reduced else 1
+        self.text.phases = [self._new_phase(p) for p in range(phases)] if self.reduced else []
+        for self.phase in range(phases):
+            self._phase(outs)
+        aliases = [Line(f"comptime {a} = SIMD[{d}, w]") for a, d in sorted(self.used_aliases.items())]
+        if not self.text.by_rows:
+            self.text.aliases = aliases
+        return self.text
+
+    # The frame --------------------------------------------------------------------------------------------------------
+
+    def _frame(self) -> None:
+        """Which loops stand around the body."""
+        text, last = self.text, self.rank - 1
+        parallel = [d for d in range(self.rank) if d not in self.reduced]
         if self.rank > 1:
-            self._outer_loops()
-        for pointer, arg, amap in zip(pointers, block.args, self.nest.in_maps(), strict=True):
-            self._load(pointer, arg, amap)
+            text.points = " * ".join([*(f"n{d}" for d in parallel), *(["GRAIN"] if text.by_rows else [])])
+        elif text.by_rows:
+            text.points = "GRAIN"
+        text.inner = self._extent(last)
+        text.has_rows = bool(self.access.outer)
+        if text.by_rows:
+            text.helpers.add("GRAIN")
+        if not self.reduced and self.rank > 2:
+            for d in parallel[:-1]:
+                self._outer_loop(d)
+
+    def _extent(self, d: int) -> str:
+        return f"n{d}" if self.rank > 1 or self.text.by_rows else "n"
+
+    def _outer_loop(self, d: int) -> None:
+        """The index of an outer loop, from the number of the row, where an array is not read by all of them."""
+        if ("loop", d) in self.done:
+            return
+        self.done.add(("loop", d))
+        outer = self.access.outer
+        inner = " * ".join(f"n{j}" for j in outer[outer.index(d) + 1 :])
+        text = "row" if not inner else f"row // ({inner})" if "*" in inner else f"row // {inner}"
+        self.text.rows.append(Line(f"var d{d} = {text}" if d == outer[0] else f"var d{d} = {text} % n{d}"))
+
+    def _new_phase(self, number: int) -> PhaseText:
+        phase = PhaseText(back=self.plan.back.get(number, False))
+        last = self.rank - 1
+        loops = [d for d in self.reduced if d != last]
+        inner = last if self.text.by_rows else loops.pop()
+        phase.loops = [f"for d{d} in {self._range(d, phase.back)}:" for d in loops]
+        phase.inner = f"d{inner}"
+        phase.extent = self._extent(inner)
+        phase.name = "body" if self.plan.count == 1 else f"body_{number + 1}"
+        return phase
+
+    def _range(self, d: int, back: bool) -> str:
+        extent = self._extent(d)
+        return f"range({extent} - 1, -1, -1)" if back else f"range({extent})"
+
+    def sink(self, level: int, phase: int | None = None) -> list[Line]:
+        """Where lines of a level go in a phase."""
+        number = self.phase if phase is None else phase
+        if level < LANE and number == 0:
+            return self.text.prologue if level == UNIFORM else self.text.rows
+        if not self.reduced:
+            return self.text.body
+        target = self.text.phases[number]
+        if level <= LANE:
+            return target.before
+        return target.lines if level == LINE and self.text.by_rows else target.body
+
+    # Phases -----------------------------------------------------------------------------------------------------------
+
+    def _phase(self, outs: list[str]) -> None:
+        block, phase = self.nest.body.block, self.phase
+        wanted = self.plan.wanted[phase] if phase < self.plan.count else set()
+        if self.text.by_rows:
+            self.used_aliases = {}
+        loaded = {v for v, places in self.plan.kept.items() if phase in places}
+        for n, arg in enumerate(block.args):
+            if isinstance(arg.type, TensorType):
+                continue
+            if arg in wanted or (phase == 0 and arg in self.plan.once):
+                self.loads.element(n, arg)
+        for value in loaded:
+            self.totals.load_kept(value)
         for op in block.ops:
             if isinstance(op, ConstOp):
                 self.inline[op.result] = op
-            elif isinstance(op, ScalarOp):
-                self._scalar(op)
+            elif isinstance(op, ReduceOp):
+                if self.plan.runs[op] == phase:
+                    self.totals.reduce(op)
             elif not isinstance(op, YieldOp):
-                raise InternalError(f"{op.name} cannot stand in a nest")
+                result = op.results[0]
+                once = result in self.plan.once and self.plan.phase[result] == phase
+                if once or (result in wanted and result not in loaded):
+                    self._operation(op)
+        for value in self.plan.kept:
+            if self.plan.phase[value] == phase:
+                self.totals.keep(value)
         self._stores(outs)
-        self.text.aliases = [Line(f"comptime {a} = SIMD[{d}, w]") for a, d in sorted(self.used_aliases.items())]
-        return self.text
+        if self.reduced:
+            target = self.text.phases[phase]
+            target.runs = bool(target.body)
+            if self.text.by_rows:
+                target.aliases = [Line(f"comptime {a} = SIMD[{d}, w]") for a, d in sorted(self.used_aliases.items())]
+                if target.runs:
+                    self.text.helpers.add("sweep_back" if target.back else "sweep")
+
+    def _operation(self, op: Operation) -> None:
+        if isinstance(op, ScalarOp):
+            self._scalar(op)
+        elif isinstance(op, IndexOp):
+            level = self.levels[op.result]
+            if level in VECTORS:
+                self.text.helpers.add("indices")
+                text = f"indices[{self.access.index}, w](i)"
+            else:
+                text = f"{self.integer}({self.access.loop(op.loop)})"
+            self.emit(op.result, self.name(op.result, "j"), text, None)
+        elif isinstance(op, ExtentOp):
+            word = self.access.word(op.number, "extent")
+            self.emit(op.result, self.name(op.result, "m"), f"{self.integer}({word})", None)
+        elif isinstance(op, ReadOp):
+            self.loads.read(op)
+        elif isinstance(op, CumulateOp):
+            self.totals.cumulate(op)
+        else:
+            raise InternalError(f"{op.name} cannot stand in a nest")
+
+    def _needs(self, op: Operation) -> list[SSAValue]:
+        """The values that the text of an operation reads."""
+        if isinstance(op, ReadOp):
+            found = [op.mask] if op.mask is not None else []
+            if self.access.read_slope(op, self.levels) in (1, -1):
+                return found + [leaf for v in op.indices for leaf in self.access.leaves(v, self.levels)]
+            return [*found, *op.indices]
+        return list(op.operands)
 
     # Pieces ---------------------------------------------------------------------------------------------------------
 
@@ -114,106 +221,77 @@ class BodyWriter:
         self.text.helpers.add("array")
         return name
 
-    def _name(self, value: SSAValue, base: str) -> str:
+    def name(self, value: SSAValue, base: str) -> str:
+        if value in self.names:
+            return self.names[value]
         hint = value.name_hint if self.readable and value.owner is self.nest.body.block else None
         name = spelling.variable(hint or base, self.taken)
         self.names[value] = name
         return name
 
-    def _outer_loops(self) -> None:
-        """The indices of the outer loops, from the number of the row, where an array is not read by all of them."""
-        for k in range(self.rank - 1 if self.rank > 2 else 0):
-            inner = " * ".join(f"n{j}" for j in range(k + 1, self.rank - 1))
-            text = "row" if not inner else f"row // ({inner})" if "*" in inner else f"row // {inner}"
-            self.text.rows.append(Line(f"var d{k} = {text}" if k == 0 else f"var d{k} = {text} % n{k}"))
+    def register(self, ty: Attribute) -> Attribute:
+        """The type in a register: an index is an integer."""
+        return IntegerType(64 if self.access.wide else 32) if isinstance(ty, IndexType) else ty
 
-    def _row_offset(self, amap: AffineMap) -> str:
-        """Where a row of an array begins, in elements, by the loops it is read by."""
-        used = [expr.position for expr in amap.results if isinstance(expr, AffineDimExpr)]
-        if used[: self.rank - 1] == list(range(self.rank - 1)):
-            return f"row * n{self.rank - 1}" if len(used) == self.rank else "row"
-        terms = []
-        for place, d in enumerate(used):
-            if d < self.rank - 1:
-                terms.append(" * ".join([f"d{d}", *(f"n{k}" for k in used[place + 1 :])]))
-        return " + ".join(terms)
+    @property
+    def integer(self) -> str:
+        return "Int64" if self.access.wide else "Int32"
 
-    def _row_pointer(self, pointer: str, amap: AffineMap) -> str:
-        offset = self._row_offset(amap)
-        if self.rank < 2 or not offset:
-            return pointer
-        name = spelling.variable(f"row_{pointer}", self.taken)
-        self.text.rows.append(Line(f"var {name} = {pointer}.unsafe_offset({offset})"))
-        return name
+    def number(self, text: str) -> str:
+        """An Int in every lane."""
+        alias = "I64" if self.access.wide else "I32"
+        self.used_aliases[alias] = self.access.index
+        return f"{alias}({text})"
 
-    def _load(self, pointer: str, arg: SSAValue, amap: AffineMap) -> None:
-        level = self.levels[arg]
-        if level == UNIFORM:
-            text = f"load[1]({pointer}, 0, 1)"
-        elif level == ROW:
-            text = f"load[1]({pointer}.unsafe_offset({self._row_offset(amap)}), 0, 1)"
-        else:
-            text = f"load[w, tail]({self._row_pointer(pointer, amap)}, i, stop)"
-        if kind_of(arg.type) == "b":
-            text += ".ne(0)"
-        elif is_half(arg.type):
-            text = f"widen({text})"
-            self.text.helpers.add("widen")
-        self.text.helpers.add("load")
-        self._emit(arg, self._name(arg, "x"), text, None)
+    def emit(self, value: SSAValue, name: str, text: str, source: tuple[str, int] | None) -> None:
+        self.sink(self.levels[value]).append(Line(f"var {name} = {text}", source))
 
-    def _emit(self, value: SSAValue, name: str, text: str, source: tuple[str, int] | None) -> None:
-        lines = (self.text.prologue, self.text.rows, self.text.body)[self.levels[value]]
-        lines.append(Line(f"var {name} = {text}", source))
-
-    def _operand(self, value: SSAValue, level: int) -> str:
+    def operand(self, value: SSAValue, level: int) -> str:
         """How an expression at `level` reads a value: wider ones splat what is the same at every point."""
+        vector = level in VECTORS
         if value in self.inline:
             const = self.inline[value]
-            if level == POINT:
-                self._alias(value)
-            return spelling.constructor(const.value, value.type, "w" if level == POINT else "1")  # type: ignore[arg-type]
+            ty = self.register(value.type)
+            if vector:
+                self.used_aliases[spelling.value_alias(ty)] = spelling.value_dtype(ty)
+            return spelling.constructor(const.value, ty, "w" if vector else "1")  # type: ignore[arg-type]
         name = self.names[value]
-        if level == POINT and self.levels[value] != POINT:
+        if vector and self.levels[value] not in VECTORS:
             self.text.helpers.add("splat")
             return f"splat[w]({name})"
         return name
 
-    def _alias(self, value: SSAValue) -> None:
-        self.used_aliases[spelling.value_alias(value.type)] = spelling.value_dtype(value.type)
-
     def _scalar(self, op: ScalarOp) -> None:
         result = op.results[0]
         level = self.levels[result]
-        operands = [self._operand(v, level) for v in op.operands]
-        text = self._expression(op, operands, "w" if level == POINT else "1")
+        operands = [self.operand(v, level) for v in op.operands]
+        text = self._expression(op, operands, "w" if level in VECTORS else "1")
         if op.ROW.form == "shared":
             self._shared(op, text)
         else:
-            self._emit(result, self._name(result, "v"), text, location_of(op))
+            self.emit(result, self.name(result, "v"), text, location_of(op))
 
     def _shared(self, op: ScalarOp, text: str) -> None:
         """Several results at once; each of a 16-bit float is rounded in a line of its own."""
         wanted = [r for r in op.results if r.uses]
-        names = {r: self._name(r, "v") for r in wanted}
+        names = {r: self.name(r, "v") for r in wanted}
         if not is_half(op.operands[0].type):
-            self._emit(op.results[0], ", ".join(names.get(r, "_") for r in op.results), text, location_of(op))
+            self.emit(op.results[0], ", ".join(names.get(r, "_") for r in op.results), text, location_of(op))
             return
         wide = {r: spelling.variable(f"{names[r]}_wide", self.taken) for r in wanted}
-        self._emit(op.results[0], ", ".join(wide.get(r, "_") for r in op.results), text, location_of(op))
-        self.text.helpers.add("round_to")
+        self.emit(op.results[0], ", ".join(wide.get(r, "_") for r in op.results), text, location_of(op))
         for r in wanted:
-            self._emit(r, names[r], f"round_to[{_half(r.type)}]({wide[r]})", location_of(op))
+            self.emit(r, names[r], self.rounded(r.type, wide[r]), location_of(op))
 
     def _expression(self, op: ScalarOp, operands: list[str], width: str) -> str:
-        row, result = op.ROW, op.results[0].type
+        row, result = op.ROW, self.register(op.results[0].type)
         if row.form == "select":
             return self._select(op, operands)
         if row.name == "bitcast":
             return self._bitcast(op, operands[0], width)
         source = op.operands[0].type
         if row.half_native and is_half(source):
-            operands = [f"narrow[{_half(source)}]({x})" for x in operands]
+            operands = [f"narrow[{half(source)}]({x})" for x in operands]
             self.text.helpers.add("narrow")
         functions = row.functions
         spelled = row.spelling(kind_of(source))
@@ -221,14 +299,33 @@ class BodyWriter:
         text = spelled.format(*operands, to=f"DType.{DTYPES[result]}", **param_values(op))
         if row.form == "convert" or (row.half_native and is_half(result)):
             return self._widened(text) if is_half(result) else text
-        if is_half(result) and not row.exact and row.form != "shared":
-            self.text.helpers.add("round_to")
-            return f"round_to[{_half(result)}]({text})"
-        return text
+        return text if row.exact or row.form == "shared" else self.rounded(result, text)
+
+    def rounded(self, ty: Attribute, text: str) -> str:
+        """A result that was computed in float32, as JAX rounds it."""
+        if not is_half(ty):
+            return text
+        self.text.helpers.add("round_to")
+        return f"round_to[{half(ty)}]({text})"
 
     def _widened(self, text: str) -> str:
         self.text.helpers.add("widen")
         return f"widen({text})"
+
+    def loaded(self, ty: Attribute, text: str) -> str:
+        """What is in memory as it is in a register."""
+        if kind_of(ty) == "b":
+            return f"{text}.ne(0)"
+        return self._widened(text) if is_half(ty) else text
+
+    def stored(self, ty: Attribute, text: str) -> str:
+        """What is in a register as it is in memory."""
+        if kind_of(ty) == "b":
+            return f"{text}.cast[DType.uint8]()"
+        if is_half(ty):
+            self.text.helpers.add("narrow")
+            return f"narrow[{half(ty)}]({text})"
+        return text
 
     def _select(self, op: ScalarOp, operands: list[str]) -> str:
         which, cases = operands[0], operands[1:]
@@ -243,71 +340,93 @@ class BodyWriter:
         source, result = op.operands[0].type, op.results[0].type
         self.text.functions.add("bitcast")
         if is_half(source):
-            operand = f"narrow[{_half(source)}]({operand})"
+            operand = f"narrow[{half(source)}]({operand})"
             self.text.helpers.add("narrow")
         text = f"bitcast[DType.{DTYPES[result]}, {width}]({operand})"
         return self._widened(text) if is_half(result) else text
 
     def _stores(self, outs: list[str]) -> None:
-        for pointer, result, value, amap in zip(
-            outs, self.nest.outs, self.nest.yielded(), self.nest.out_maps(), strict=True
+        """The results that are known after this phase's values."""
+        first, reduced, phase = len(self.nest.ins), set(self.reduced), self.phase
+        for n, (pointer, result, value, amap) in enumerate(
+            zip(outs, self.nest.outs, self.nest.yielded(), self.nest.out_maps(), strict=True)
         ):
-            level = POINT if amap.used_dims() else UNIFORM
-            text = self._operand(value, level)
-            element = element_of(result.type)
-            if kind_of(element) == "b":
-                text = f"{text}.cast[DType.uint8]()"
-            elif is_half(element):
-                text = f"narrow[{_half(element)}]({text})"
-                self.text.helpers.add("narrow")
+            used, element = amap.used_dims(), element_of(result.type)
+            along = bool(used & reduced)
+            known = self.plan.stores[n] if along or not reduced else self.plan.phase[value]
+            if known != phase:
+                continue
             self.text.helpers.add("store")
-            if level == UNIFORM:
+            if not used and ((self.levels[value] == UNIFORM and known == 0) or value in self.inline):
+                text = self.stored(element, self.operand(value, UNIFORM))
                 self.text.uniform_stores.append(Line(f"store({pointer}, 0, {text}, 1)"))
-            else:
+            elif along or not reduced:
+                text = self.stored(element, self.operand(value, POINT))
                 how = "tail, stream" if self.text.streams else "tail"
-                self.text.body.append(Line(f"store[{how}]({self._row_pointer(pointer, amap)}, i, {text}, stop)"))
+                place = self.loads.line_pointer(first + n, pointer)
+                self.sink(POINT).append(Line(f"store[{how}]({place}, i, {text}, stop)"))
+            else:
+                self._store_total(first + n, pointer, value, used)
+
+    def _store_total(self, n: int, pointer: str, value: SSAValue, used: set[int]) -> None:
+        """A result that is written once for all steps of the reduction loops."""
+        element = element_of(self.nest.outs[n - len(self.nest.ins)].type)
+        place = self.loads.row_pointer(n, pointer)
+        lines = self.sink(LANE)
+        if not self.text.by_rows:
+            text = self.stored(element, self.operand(value, LANE))
+            if used:
+                lines.append(Line(f"store[tail]({place}, i, {text}, stop)"))
+                return
+            test = "row == 0 and i == 0" if self.access.outer else "i == 0"
+            self.text.helpers.add("store")
+            lines += [Line(f"if {test}:"), Line(f"    store({pointer}, 0, {text}.slice[1](), 1)")]
+            return
+        text = self.stored(element, self.operand(value, ROW))
+        if used or not self.access.outer:
+            lines.append(Line(f"store({place}, 0, {text}, 1)"))
+        else:
+            lines += [Line("if row == 0:"), Line(f"    store({pointer}, 0, {text}, 1)")]
 
     def _measure(self, outs: list[str]) -> None:
         """Cost of a point in ns on one core, its bytes, and the width that keeps registers filled, not spilled."""
-        ops = [
-            op for op in self.nest.body.block.ops if isinstance(op, ScalarOp) and self.levels[op.results[0]] == POINT
-        ]
-        widest = max((item_size(v.type) for op in ops for v in (*op.operands, *op.results)), default=4)
-        work = sum(op.ROW.cost for op in ops)
+        text, space = self.text, self.nest.space
+        ops = [op for op in self.nest.body.block.ops if not isinstance(op, (ConstOp, YieldOp)) and self._repeats(op)]
+        widest = max(
+            (
+                item_size(v.type)
+                for op in ops
+                for v in (*op.operands, *op.results)
+                if not isinstance(v.type, TensorType)
+            ),
+            default=4,
+        )
+        work = sum(_work(op) for op in ops)
         moved = [v for v, m in zip((*self.nest.ins, *self.nest.outs), self.nest.maps, strict=True) if m.data.results]
-        self.text.bytes = sum(item_size(element_of(v.type)) for v in moved)
-        self.text.flops = work
-        self.text.cost = max(work * widest * 0.006, self.text.bytes * 0.03) if self.nest.space else 1.0
-        if self.rank == 1 and work <= STREAM_WORK:
+        text.bytes = sum(item_size(element_of(v.type)) for v in moved)
+        text.flops = work
+        text.cost = max(work * widest * 0.006, text.bytes * 0.03) if space else 1.0
+        if self.reduced:
+            steps = math.prod(space[d] for d in self.reduced)
+            text.cost *= steps / (64 if text.by_rows else 1)
+        elif self.rank == 1 and work <= STREAM_WORK:
             written = zip(outs, self.nest.out_maps(), strict=True)
-            self.text.streams = [pointer for pointer, amap in written if amap.used_dims()]
+            text.streams = [pointer for pointer, amap in written if amap.used_dims()]
         registers = 4 if work <= 60 else 2 if work <= 240 else 1
         registers = max(1, registers // 2) if widest == 8 else registers
-        self.text.width = f"{registers} * LANES" if registers > 1 else "LANES"
+        text.width = f"{registers} * LANES" if registers > 1 else "LANES"
+
+    def _repeats(self, op: Operation) -> bool:
+        if isinstance(op, (ReduceOp, CumulateOp)):
+            return True
+        return self.levels[op.results[0]] == POINT
 
 
-def _levels(nest: NestOp) -> dict[SSAValue, int]:
-    """How often each value of a body is computed: once, once for each row, or at every point."""
-    rank = len(nest.space)
-    levels: dict[SSAValue, int] = {}
-    for arg, amap in zip(nest.body.block.args, nest.in_maps(), strict=True):
-        used = amap.used_dims()
-        levels[arg] = UNIFORM if not used else POINT if rank - 1 in used else ROW
-    for op in nest.body.block.ops:
-        if isinstance(op, (ScalarOp, ConstOp)):
-            level = max((levels[v] for v in op.operands), default=UNIFORM)
-            levels.update((r, level) for r in op.results)
-    return levels
+def _work(op: Operation) -> float:
+    if isinstance(op, ScalarOp):
+        return op.ROW.cost
+    return {ReduceOp: 2.0, CumulateOp: 10.0, ReadOp: 4.0}.get(type(op), 0.0)
 
 
-def _half(ty: object) -> str:
+def half(ty: object) -> str:
     return f"DType.{DTYPES[ty]}"  # type: ignore[index]
-
-
-def short_path(file: str) -> str:
-    """A path for a comment: relative to the working directory if that is shorter."""
-    try:
-        relative = os.path.relpath(file)
-    except ValueError:
-        return file
-    return relative if len(relative) < len(file) and not relative.startswith("..") else os.path.basename(file)

@@ -13,7 +13,8 @@ from juju.dialect._xdsl import location_of
 from juju.dialect.ops import KernelOp, NestOp
 from juju.dialect.table import SHARED, TABLE
 from juju.mojo import spelling
-from juju.mojo.body import BodyWriter, Line, NestText, short_path
+from juju.mojo.body import BodyWriter
+from juju.mojo.text import Line, NestText, short_path
 from juju.plan import SourceLine
 
 FUNCTIONS = frozenset(f for row in (*TABLE, *SHARED) for f in row.functions) | {"bitcast"}
@@ -21,6 +22,9 @@ FUNCTIONS = frozenset(f for row in (*TABLE, *SHARED) for f in row.functions) | {
 
 LINE_LENGTH = 120
 """Generated text is stable under `mojo format -l 120`."""
+
+GRAIN = 64
+"""Points of a launch that stand for one row of a nest that is computed row by row; `juju_kernel` has the same."""
 
 _MARK = "\0"
 
@@ -35,7 +39,11 @@ class Rendered:
     imports: tuple[str, ...]
     cost: float
     flops: tuple[float, ...]
-    bytes: tuple[int, ...]
+    bytes: tuple[float, ...]
+    words: tuple[tuple[int, ...], ...]
+    """Numbers that follow from the shapes of each nest, in the order of its argument words."""
+    by_rows: tuple[bool, ...]
+    """Which nests are computed row by row."""
     streams: bool
     """Whether the last argument word says if results are stored around the cache."""
 
@@ -58,6 +66,8 @@ def render_kernel(kernel: KernelOp, *, title: Sequence[str] = ()) -> Rendered:
         max((n.cost for n in nests), default=0.0),
         tuple(n.flops for n in nests),
         tuple(n.bytes for n in nests),
+        tuple(tuple(value for _, value in n.words) for n in nests),
+        tuple(n.by_rows for n in nests),
         any(n.streams for n in nests),
     )
 
@@ -77,6 +87,11 @@ def _write(nest: NestOp, *, readable: bool) -> NestText:
     return BodyWriter(nest, readable=readable, functions=FUNCTIONS).write()
 
 
+def _words(nest: NestText) -> int:
+    """The argument words of a nest behind its arrays."""
+    return max(nest.rank, 1) + len(nest.words)
+
+
 def _math(nest: NestText) -> bool:
     return any(f not in spelling.STD_FUNCTIONS for f in nest.functions)
 
@@ -90,7 +105,7 @@ def _render(kernel: KernelOp, *, readable: bool, title: Sequence[str]) -> tuple[
     chosen: list[NestText] = []
     calls = []
     first, size = 0, sum(n.buffers for n in written)
-    words = size + sum(max(n.rank, 1) for n in written)
+    words = size + sum(_words(n) for n in written)
     for nest, same in zip(written, plain, strict=True):
         text = same.canonical()
         if text not in distinct:
@@ -98,14 +113,20 @@ def _render(kernel: KernelOp, *, readable: bool, title: Sequence[str]) -> tuple[
             chosen.append(nest)
         calls.append({"nest": distinct[text], "first": first, "size": size})
         first += nest.buffers
-        size += max(nest.rank, 1)
+        size += _words(nest)
     sources: list[tuple[str, int]] = []
     helpers = {"Args"}
     functions: dict[str, set[str]] = {}
     for nest in chosen:
         helpers |= nest.helpers
         if nest.rank:
-            helpers |= {"LANES", "size", *({"sweep_stream", "aligned"} if nest.streams else {"sweep"})}
+            helpers |= {"LANES", "size"}
+        if nest.words:
+            helpers.add("size")
+        if nest.rank and not nest.by_rows:
+            helpers |= {"sweep_stream", "aligned"} if nest.streams else {"sweep"}
+        if any(phase.closing for phase in nest.phases):
+            helpers.add("BLOCK" if nest.by_rows else "STEPS")
         for f in nest.functions:
             functions.setdefault(spelling.STD_FUNCTIONS.get(f, "juju_math"), set()).add(f)
     if len(calls) > 1:
@@ -153,7 +174,31 @@ def _shown(nest: NestText, readable: bool, sources: list[tuple[str, int]]) -> di
             shown.append(f"{line.text}{_MARK}{len(sources) - 1}{_MARK}")
         return shown
 
+    phases = [
+        {
+            "before": show(phase.before),
+            "loops": phase.loops,
+            "lines": show(phase.lines),
+            "aliases": show(phase.aliases),
+            "body": show(phase.body),
+            "changed": phase.changed,
+            "closing": phase.closing,
+            "name": phase.name,
+            "inner": phase.inner,
+            "extent": phase.extent,
+            "back": phase.back,
+            "runs": phase.runs,
+        }
+        for phase in nest.phases
+    ]
     return {
+        "phases": phases,
+        "release": show(nest.release),
+        "words": [name for name, _ in nest.words],
+        "by_rows": nest.by_rows,
+        "has_rows": nest.has_rows,
+        "points": nest.points,
+        "inner": nest.inner,
         "pointers": show(nest.pointers),
         "prologue": show(nest.prologue),
         "uniform_stores": show(nest.uniform_stores),

@@ -1,0 +1,98 @@
+"""Totals over the steps of a reduction.
+
+Lanes are combined in a fixed order, so a total does not depend on how many threads there are. A sum of floats is closed
+after each block of steps: what was summed goes to a second sum, so that rounding errors grow with the length of a block
+and with the number of blocks, and not with their product.
+"""
+
+from .combine import Combiner
+from .memory import live
+from .sweep import LANES
+
+comptime BLOCK = 4096
+"""Innermost steps between two closings of a row's totals; a multiple of all widths."""
+
+comptime STEPS = 256
+"""Innermost steps between two closings of the lanes' totals."""
+
+
+@always_inline
+def chosen[dt: DType, w: SIMDLength, //](mask: SIMD[DType.bool, w], a: SIMD[dt, w], b: SIMD[dt, w]) -> SIMD[dt, w]:
+    """`a` where `mask` is true, else `b`."""
+    comptime if dt == DType.bool:
+        return (a & rebind[SIMD[dt, w]](mask)) | (b & ~rebind[SIMD[dt, w]](mask))
+    else:
+        return mask.select(a, b)
+
+
+struct Total[C: Combiner, dt: DType, width: SIMDLength](TrivialRegisterPassable):
+    """The total of one row, taken in vectors of `width` and, at its end, of `LANES`."""
+
+    var wide: SIMD[Self.dt, Self.width]
+    var rest: SIMD[Self.dt, LANES]
+    var closed: SIMD[Self.dt, Self.width]
+
+    @always_inline
+    def __init__(out self):
+        self.wide = Self.C.identity[Self.dt, Self.width]()
+        self.rest = Self.C.identity[Self.dt, LANES]()
+        self.closed = Self.C.identity[Self.dt, Self.width]()
+
+    @always_inline
+    def take[w: SIMDLength, //, tail: Bool](mut self, x: SIMD[Self.dt, w], i: Int, stop: Int):
+        """Adds the points `i ..< i + w`, or with `tail` those before `stop`."""
+        comptime if tail:
+            var y = chosen(live[w](i, stop), x, Self.C.identity[Self.dt, w]())
+            self.rest = Self.C.combine(self.rest, rebind[SIMD[Self.dt, LANES]](y))
+        else:
+            self.wide = Self.C.combine(self.wide, rebind[SIMD[Self.dt, Self.width]](x))
+
+    @always_inline
+    def close(mut self):
+        """Ends a block."""
+        self.closed = Self.C.combine(self.closed, self.wide)
+        self.wide = Self.C.identity[Self.dt, Self.width]()
+
+    @always_inline
+    def value(self) -> Scalar[Self.dt]:
+        """The total of all that was taken."""
+        var whole = fold[Self.C](Self.C.combine(self.closed, self.wide))
+        return Self.C.combine(whole, fold[Self.C](self.rest))
+
+
+struct Totals[C: Combiner, dt: DType, w: SIMDLength](TrivialRegisterPassable):
+    """One total for each lane."""
+
+    var block: SIMD[Self.dt, Self.w]
+    var closed: SIMD[Self.dt, Self.w]
+
+    @always_inline
+    def __init__(out self):
+        self.block = Self.C.identity[Self.dt, Self.w]()
+        self.closed = Self.C.identity[Self.dt, Self.w]()
+
+    @always_inline
+    def take(mut self, x: SIMD[Self.dt, Self.w]):
+        """Adds one step."""
+        self.block = Self.C.combine(self.block, x)
+
+    @always_inline
+    def close(mut self):
+        """Ends a block."""
+        self.closed = Self.C.combine(self.closed, self.block)
+        self.block = Self.C.identity[Self.dt, Self.w]()
+
+    @always_inline
+    def value(self) -> SIMD[Self.dt, Self.w]:
+        """The totals of all that was taken."""
+        return Self.C.combine(self.closed, self.block)
+
+
+@always_inline
+def fold[dt: DType, w: SIMDLength, //, C: Combiner](x: SIMD[dt, w]) -> Scalar[dt]:
+    """All lanes in one: second halves onto first halves, until one is left."""
+    comptime if w == 1:
+        return rebind[Scalar[dt]](x)
+    else:
+        comptime half = Int(w) // 2
+        return fold[C](C.combine(x.slice[half](), x.slice[half, offset=half]()))
