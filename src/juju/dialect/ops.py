@@ -230,8 +230,8 @@ class YieldOp(IRDLOperation):
 class NestOp(IRDLOperation):
     """Loops over `bounds` around a body of scalar operations, after `linalg.generic`.
 
-    Loops are `"parallel"` or `"reduction"`, in the order of memory. `maps` holds one affine map per operand, then one per
-    result. An operand is an argument of the body either as the element at its map, or as the whole tensor that
+    Loops are `"parallel"` or `"reduction"`, in the order of memory. `maps` holds one affine map per operand, then one
+    per result. An operand is an argument of the body either as the element at its map, or as the whole tensor that
     `juju.read` reads at computed indices. `juju.reduce` and `juju.cumulate` run along the reduction loops. A result is
     written along the loops of its map, and must not depend on others: without any it is *uniform*, written once.
     """

@@ -139,6 +139,7 @@ class _Fusion:
         self.maker: dict[SSAValue, _Group | _Call] = {}
         self.scalar_nests: dict[SSAValue, NestOp] = {}
         self.nests: dict[SSAValue, NestOp] = {}
+        self.free: dict[SSAValue, NestOp] = {}
         self.fused: dict[SSAValue, SSAValue] = {}
         self._work_of: dict[SSAValue, float] = {}
         self._worth: dict[SSAValue, bool] = {}
@@ -155,9 +156,12 @@ class _Fusion:
                     isinstance(inner, (ReduceOp, CumulateOp)) for inner in op.body.block.ops
                 ):
                     self.nests.update((r, op) for r in op.outs)
+                    if not op.ins and all(self._work(r) <= CHEAP for r in op.outs):
+                        self.free.update((r, op) for r in op.outs)
         for op in ops:
             if isinstance(op, NestOp) and op.space:
-                self._assign(op)
+                if not any(r in self.free for r in op.outs):
+                    self._assign(op)
             elif isinstance(op, CustomOp):
                 self._place_scalars(op)
                 call = _Call(op, {self.maker[root_of(v)] for v in op.ins if root_of(v) in self.maker})
@@ -174,6 +178,8 @@ class _Fusion:
         return root in self.nests and (along or self._is_worth(root))
 
     def _is_worth(self, root: SSAValue) -> bool:
+        if root in self.free:
+            return True
         if root not in self._worth:
             work = self._work(root)
             extra = 0.0 if work <= CHEAP else work * (self._reads(root) - 1)
@@ -218,7 +224,9 @@ class _Fusion:
 
     def _assign(self, nest: NestOp) -> None:
         size = len(nest.body.block.ops)
-        for item in reversed(self.items):
+        sources = {self.maker.get(root_of(v)) for v in nest.ins}
+        latest = self.items[::-1]
+        for item in [*(i for i in latest if i in sources), *(i for i in latest if i not in sources)]:
             if not isinstance(item, _Group) or item.size + size > self.max_ops or 0 in nest.space:
                 continue  # (nests without points stand alone: their places say nothing)
             for walk, row in self._joins(nest, item):
@@ -287,7 +295,7 @@ class _Fusion:
                 met = True
                 return
             producer = self.nests.get(root)
-            if producer is not None and (along is not None or exact is None or exact != own):
+            if producer is not None and (along is not None or exact is None or exact != own or root in self.free):
                 inner = bool(along) or (along is None and at is not None and same_along_rows(at, walk.space))
                 if self.pulls(root, inner):
                     places = None if at is None else affine.reshape(at, shape, producer.space, walk.space)
@@ -307,9 +315,11 @@ class _Fusion:
         return found
 
     def _place_scalars(self, reader: Operation) -> None:
-        """Gives every rank-0 value that `reader` needs in memory a group that writes it."""
+        """Gives every rank-0 value, and every free one, that `reader` needs in memory a group that writes it."""
         for value in reader.operands:
             root = root_of(value)
+            if root in self.free and root not in self.maker:
+                self._assign(self.free[root])
             if root not in self.scalar_nests or root in self.maker:
                 continue
             needs = self._makers(root)

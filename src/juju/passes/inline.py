@@ -44,6 +44,7 @@ class Choices(Protocol):
 
     scalar_nests: dict[SSAValue, NestOp]
     nests: dict[SSAValue, NestOp]
+    free: dict[SSAValue, NestOp]
 
     def pulls(self, root: SSAValue, along: bool) -> bool: ...
 
@@ -134,10 +135,11 @@ class BodyBuilder:
             return self.scalar(root)
         shape = shape_of(value.type)
         exact = None if not _is_affine(at) else position(at, shape, self.space)  # type: ignore[arg-type]
-        if exact is not None and self.made_at(root) == exact:
+        if exact is not None and self.made_at(root) == exact and root in self.env:
             return self.env[root]
         producer = self.choices.nests.get(root)
-        if producer is not None and (along is not None or exact is None or exact != own):
+        other = along is not None or exact is None or exact != own or root in self.choices.free
+        if producer is not None and other:
             inner = bool(along) or (along is None and self._same_along_rows(at))
             if self.choices.pulls(root, inner):
                 return self._pull(root, producer, at, shape, mask, inner)

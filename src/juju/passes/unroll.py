@@ -9,15 +9,17 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, f32, i1
-from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 
 from juju.dialect import affine
 from juju.dialect._xdsl import insert_before, new_op, replace_op
 from juju.dialect.body import CumulateOp, ExtentOp, IndexOp, ReduceOp, extent, index
-from juju.dialect.ops import SCALARS, NestOp, YieldOp, const_op, make_nest
+from juju.dialect.ops import SCALARS, NestOp, ReshapeOp, ScalarOp, YieldOp, const_op, make_nest
 from juju.dialect.types import INDEX, is_half, kind_of
+from juju.passes.flatten import root_of
+from juju.passes.fuse import CHEAP
 
 MOST = 8
 """Reductions of more elements keep their loops."""
@@ -36,8 +38,34 @@ class UnrollPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for nest in [n for n in op.walk() if isinstance(n, NestOp) and n.reduced]:
             steps = math.prod(nest.space[d] for d in nest.reduced)
-            if 0 < steps <= self.most and not any(isinstance(o, CumulateOp) for o in nest.body.block.ops):
+            cumulates = any(isinstance(o, CumulateOp) for o in nest.body.block.ops)
+            if 0 < steps <= self.most and not cumulates and (steps == 1 or not any(map(_is_shared, nest.ins))):
                 _Unroll(nest).run()
+
+
+def _is_shared(value: SSAValue) -> bool:
+    """Whether others read a value too that costs much: then loops along it keep them in one nest."""
+    root = root_of(value)
+    return len(_readers(root)) > 1 and _work(root) > CHEAP
+
+
+def _readers(root: SSAValue) -> list[Operation]:
+    found: list[Operation] = []
+    for use in root.uses:
+        op = use.operation
+        found += _readers(op.result) if isinstance(op, ReshapeOp) else [op]
+    return found
+
+
+def _work(root: SSAValue) -> float:
+    """What an element costs that is computed anew, up to a little more than `CHEAP`."""
+    nest = root.owner
+    if not isinstance(nest, NestOp) or nest.reduced:
+        return 0
+    total = sum(op.ROW.cost for op in nest.body.block.ops if isinstance(op, ScalarOp))
+    for value in nest.ins:
+        total = total if total > CHEAP else total + _work(root_of(value))
+    return total
 
 
 class _Unroll:
