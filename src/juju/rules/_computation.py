@@ -31,7 +31,7 @@ class _ScalarContext(RuleContext):
         outs: Sequence[Sequence[int]] | None = None,
     ) -> list[SSAValue]:
         if tuple(space) or any(isinstance(m, Whole) for m in maps or ()):
-            raise Unsupported("it works on arrays inside a computation of scalars")
+            raise Unsupported("it works on arrays, not on scalars")
         return list(body(self.block, [self.tensor(x) for x in operands]))
 
     def tensor(self, operand: Operand) -> SSAValue:
@@ -47,6 +47,9 @@ class Computation:
         self.program: Program = flatten(closed, owner)
         if self.program.constants:
             raise Unsupported(f"{owner} by a computation that reads an array")
+        for eqn in self.program.equations:
+            if any(v.aval.shape for v in eqn.outputs):
+                raise Unsupported(f"{eqn.primitive} in its computation: it works on arrays, not on scalars")
 
     def kind(self) -> str | None:
         """The kind of `juju.reduce` that this is, or None: a single operation on both of two operands."""
@@ -68,11 +71,7 @@ class Computation:
             rule = RULES.get(eqn.primitive)
             if rule is None:
                 raise Unsupported(f"there is no rule for {eqn.primitive} in its computation")
-            context = _ScalarContext(block, eqn, UNKNOWN)
-            try:
-                outs = rule.apply(context, *map(read, eqn.inputs), **eqn.params)
-            except Unsupported as reason:
-                raise Unsupported(f"{eqn.primitive} in its computation: {reason}") from None
+            outs = rule.apply(_ScalarContext(block, eqn, UNKNOWN), *map(read, eqn.inputs), **eqn.params)
             env.update(zip(eqn.outputs, outs if isinstance(outs, (list, tuple)) else [outs], strict=True))
         return [
             add_const(block, value.value) if isinstance(value := read(atom), Scalar) else value

@@ -124,7 +124,7 @@ def constant(block: Block, value: Any, dtype: str) -> SSAValue:
 
 def number(value: Any, dtype: str) -> np.generic:
     """A number in a dtype of JAX."""
-    return np.asarray(value).astype(jnp.dtype(dtype))[()]
+    return np.asarray(value).astype(jnp.dtype(dtype)).flat[0]
 
 
 def neutral(kind: str, dtype: str) -> np.generic:
@@ -134,7 +134,7 @@ def neutral(kind: str, dtype: str) -> np.generic:
     if kind == "mul":
         return number(1, dtype)
     if kind == "and":
-        return ~number(0, dtype)
+        return number(np.iinfo(dtype).max if dtype.startswith("uint") else dtype == "bool" or -1, dtype)
     if dtype == "bool":
         return np.bool_(kind == "min")
     if jnp.issubdtype(jnp.dtype(dtype), jnp.floating):

@@ -18,7 +18,7 @@ from juju.dialect import body
 from juju.dialect._xdsl import const_minus, new_op
 from juju.dialect.ops import ReshapeOp
 from juju.dialect.types import ELEMENT_TYPES, shape_of, tensor_type
-from juju.rules._places import Places
+from juju.rules._places import Places, constant
 from juju.rules._registry import WHOLE, Operand, RuleContext, Unsupported, add_const, projection, require_defaults, rule
 from juju.rules.elementwise import scalar
 
@@ -162,15 +162,8 @@ def _tile_rule(ctx: RuleContext, x: Operand, *, reps: Any) -> Operand:
         for loop, count, extent in zip(loops, reps, before, strict=True)
     ]
     if 0 in after:
-        return ctx.pointwise(after, [], lambda block, _: add_const(block, zero(ctx.out_dtype())), ctx.out_dtype())
+        return ctx.pointwise(after, [], lambda block, _: constant(block, 0, ctx.out_dtype()), ctx.out_dtype())
     return moved(ctx, x, after, places)
-
-
-def zero(dtype: str) -> np.generic:
-    """Zero, or False."""
-    import jax.numpy as jnp
-
-    return np.zeros((), jnp.dtype(dtype))[()]
 
 
 @rule("pad_p")
@@ -297,4 +290,4 @@ def _tie_rule(ctx: RuleContext, _: Operand, y: Operand) -> Operand:
 def _empty_rule(ctx: RuleContext, *, shape: Any, dtype: Any, out_sharding: Any = None) -> SSAValue:
     """Zeros, as XLA gives on CPU."""
     require_defaults("empty", out_sharding=out_sharding)
-    return ctx.pointwise(ctx.out_shape(), [], lambda block, _: add_const(block, zero(ctx.out_dtype())), ctx.out_dtype())
+    return ctx.pointwise(ctx.out_shape(), [], lambda block, _: constant(block, 0, ctx.out_dtype()), ctx.out_dtype())
