@@ -208,6 +208,260 @@ yield %x""",
 )
 
 
+# Reductions.
+SOFTMAX = """%m = juju.reduce "max" %x0 : f32 -> f32
+%d = juju.sub %x0, %m : f32, f32
+%e = juju.exp %d : f32
+%s = juju.reduce "add" %e : f32 -> f32
+%q = juju.div %e, %s : f32, f32
+yield %q"""
+
+
+def softmax(x: np.ndarray, axis: int) -> np.ndarray:
+    e = np.exp(x.astype("f8") - x.max(axis, keepdims=True))
+    return (e / e.sum(axis, keepdims=True)).astype("f4")
+
+
+def total(kind: str, dtype: str = "f32") -> str:
+    return f'%v = juju.reduce "{kind}" %x0 : {dtype} -> {dtype}\nyield %v'
+
+
+for length in (1, 3, 16, 300, 5000):
+    x = floats(5, length)
+    case(
+        f"softmax {length}",
+        x.shape,
+        [(f"5x{length}xf32", "d0, d1")],
+        [(f"5x{length}xf32", "d0, d1")],
+        SOFTMAX,
+        [x],
+        lambda x: softmax(x, 1),
+        reduced=(1,),
+        tolerance=1e-6,
+    )
+    x = floats(length, 37)
+    case(
+        f"softmax down {length}",
+        x.shape,
+        [(f"{length}x37xf32", "d0, d1")],
+        [(f"{length}x37xf32", "d0, d1")],
+        SOFTMAX,
+        [x],
+        lambda x: softmax(x, 0),
+        reduced=(0,),
+        tolerance=1e-6,
+    )
+    for kind, function in (("add", np.sum), ("max", np.max), ("min", np.min)):
+        x = RNG.integers(-1000, 1000, (4, length), dtype=np.int32)
+        case(
+            f"int {kind} {length}",
+            x.shape,
+            [(f"4x{length}xi32", "d0, d1")],
+            [("4xi32", "d0")],
+            total(kind, "i32"),
+            [x],
+            lambda x, f=function: f(x, 1).astype("i4"),
+            reduced=(1,),
+        )
+x = floats(7, 6, 200)
+case(
+    "all",
+    (7, 6, 200),
+    [("7x6x200xf32", "d0, d1, d2")],
+    [("f32", "")],
+    total("add"),
+    [x],
+    lambda x: np.float32(x.sum(dtype="f8")),
+    reduced=(0, 1, 2),
+    tolerance=1e-5,
+)
+case(
+    "outer and inner",
+    (7, 6, 200),
+    [("7x6x200xf32", "d0, d1, d2")],
+    [("6xf32", "d1")],
+    total("add"),
+    [x],
+    lambda x: x.sum((0, 2), dtype="f8").astype("f4"),
+    reduced=(0, 2),
+    tolerance=1e-5,
+)
+case(
+    "middle",
+    (7, 6, 200),
+    [("7x6x200xf32", "d0, d1, d2")],
+    [("7x200xf32", "d0, d2")],
+    total("add"),
+    [x],
+    lambda x: x.sum(1, dtype="f8").astype("f4"),
+    reduced=(1,),
+    tolerance=1e-5,
+)
+case(
+    "inner of a transposed",
+    (6, 200),
+    [("200x6xf32", "d1, d0")],
+    [("6xf32", "d0")],
+    total("add"),
+    [floats(200, 6)],
+    lambda x: x.sum(0, dtype="f8").astype("f4"),
+    reduced=(1,),
+    tolerance=1e-5,
+)
+case(
+    "mean and variance",
+    (5, 1000),
+    [("5x1000xf32", "d0, d1"), ("1000xf32", "d1")],
+    [("5x1000xf32", "d0, d1"), ("5xf32", "d0")],
+    """%n = juju.const 1000.0 : f32 -> f32
+%s = juju.reduce "add" %x0 : f32 -> f32
+%mean = juju.div %s, %n : f32, f32
+%d = juju.sub %x0, %mean : f32, f32
+%dd = juju.square %d : f32
+%ss = juju.reduce "add" %dd : f32 -> f32
+%variance = juju.div %ss, %n : f32, f32
+%r = juju.rsqrt %variance : f32
+%y = juju.mul %d, %r : f32, f32
+%z = juju.add %y, %x1 : f32, f32
+yield %z, %variance""",
+    [floats(5, 1000), floats(1000)],
+    lambda x, b: ((x - x.mean(1, keepdims=True)) / x.std(1, keepdims=True) + b, x.var(1)),
+    reduced=(1,),
+    tolerance=1e-5,
+)
+case(
+    "empty sum",
+    (5, 0),
+    [("5x0xf32", "d0, d1")],
+    [("5xf32", "d0")],
+    total("add"),
+    [floats(5, 0)],
+    lambda x: np.zeros(5, "f4"),
+    reduced=(1,),
+)
+case(
+    "empty max",
+    (5, 0),
+    [("5x0xf32", "d0, d1")],
+    [("5xf32", "d0")],
+    total("max"),
+    [floats(5, 0)],
+    lambda x: np.full(5, -np.inf, "f4"),
+    reduced=(1,),
+)
+case(
+    "empty max down",
+    (0, 5),
+    [("0x5xf32", "d0, d1")],
+    [("5xf32", "d1")],
+    total("max"),
+    [floats(0, 5)],
+    lambda x: np.full(5, -np.inf, "f4"),
+    reduced=(0,),
+)
+for kind, function in (
+    ("add", np.any),
+    ("mul", np.all),
+    ("max", np.any),
+    ("min", np.all),
+    ("xor", np.logical_xor.reduce),
+):
+    x = RNG.random((6, 77)) < [[0.0], [0.01], [0.5], [0.99], [1.0], [0.02]]
+    case(
+        f"bool {kind}",
+        x.shape,
+        [("6x77xi1", "d0, d1")],
+        [("6xi1", "d0")],
+        total(kind, "i1"),
+        [x],
+        lambda x, f=function: f(x, 1),
+        reduced=(1,),
+    )
+    case(
+        f"bool {kind} down",
+        x.shape,
+        [("6x77xi1", "d0, d1")],
+        [("77xi1", "d1")],
+        total(kind, "i1"),
+        [x],
+        lambda x, f=function: f(x, 0),
+        reduced=(0,),
+    )
+x = floats(6, 300)
+x[1, 7], x[2, 299], x[3, :] = np.nan, np.nan, -np.inf
+case(
+    "max of NaN",
+    x.shape,
+    [("6x300xf32", "d0, d1")],
+    [("6xf32", "d0")],
+    total("max"),
+    [x],
+    lambda x: x.max(1),
+    reduced=(1,),
+)
+x = floats(40, 300).astype("bfloat16")
+case(
+    "bfloat16 sum",
+    x.shape,
+    [("40x300xbf16", "d0, d1")],
+    [("40xbf16", "d0")],
+    total("add", "bf16"),
+    [x],
+    lambda x: x.astype("f4").sum(1).astype("bfloat16"),
+    reduced=(1,),
+    tolerance=1e-2,
+)
+case(
+    "bfloat16 softmax",
+    x.shape,
+    [("40x300xbf16", "d0, d1")],
+    [("40x300xbf16", "d0, d1")],
+    SOFTMAX.replace("f32", "bf16"),
+    [x],
+    lambda x: softmax(x.astype("f4"), 1).astype("bfloat16"),
+    reduced=(1,),
+    tolerance=2e-2,
+)
+case(
+    "softmax of a sum",
+    (4, 333),
+    [("4x333xf32", "d0, d1"), ("333xf32", "d1")],
+    [("4xf32", "d0")],
+    """%y = juju.add %x0, %x1 : f32, f32
+%m = juju.reduce "max" %y : f32 -> f32
+%d = juju.sub %y, %m : f32, f32
+%e = juju.exp %d : f32
+%s = juju.reduce "add" %e : f32 -> f32
+%q = juju.div %e, %s : f32, f32
+%q2 = juju.square %q : f32
+%p = juju.reduce "add" %q2 : f32 -> f32
+yield %p""",
+    [floats(4, 333), floats(333)],
+    lambda x, b: (softmax(x + b, 1).astype("f8") ** 2).sum(1).astype("f4"),
+    reduced=(1,),
+    tolerance=1e-5,
+)
+case(
+    "softmax of a sum down",
+    (333, 44),
+    [("333x44xf32", "d0, d1"), ("333xf32", "d0")],
+    [("44xf32", "d1")],
+    """%y = juju.add %x0, %x1 : f32, f32
+%m = juju.reduce "max" %y : f32 -> f32
+%d = juju.sub %y, %m : f32, f32
+%e = juju.exp %d : f32
+%s = juju.reduce "add" %e : f32 -> f32
+%q = juju.div %e, %s : f32, f32
+%q2 = juju.square %q : f32
+%p = juju.reduce "add" %q2 : f32 -> f32
+yield %p""",
+    [floats(333, 44), floats(333)],
+    lambda x, b: (softmax(x + b[:, None], 0).astype("f8") ** 2).sum(0).astype("f4"),
+    reduced=(0,),
+    tolerance=1e-5,
+)
+
+
 @pytest.fixture(scope="module")
 def built():
     return dict(zip(CASES, build([case.text for case in CASES.values()]), strict=True))

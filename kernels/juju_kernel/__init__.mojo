@@ -19,6 +19,7 @@ from .access import (
 from .combine import And, LogAddExp, Maximum, Minimum, Or, Product, Sum, Xor
 from .half import fence, narrow, round_to, widen
 from .memory import LINE, aligned, live, load, splat, store
+from .scratch import release, scratch
 from .sweep import LANES, sweep, sweep_back, sweep_stream
 from .total import BLOCK, STEPS, Total, Totals
 from .words import Args, GRAIN, array, padded, size

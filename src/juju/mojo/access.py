@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from xdsl.dialects.builtin import IndexType, IntegerAttr
 from xdsl.ir import BlockArgument, Operation, SSAValue
@@ -122,7 +123,7 @@ class Access:
         """Whether these loops are all those around a row, and rows lie one after the other."""
         if loops != self.outer or len(loops) < 2:
             return False
-        pairs = zip(loops, loops[1:], strict=False)
+        pairs = pairwise(loops)
         return all(place.strides[a] == place.strides[b] * self.space[b] for a, b in pairs)
 
     def scalar(self, expr: AffineExpr, pointer: str) -> str:

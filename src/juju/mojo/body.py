@@ -1,7 +1,7 @@
 """One nest as lines of Mojo: loads, expressions from the scalar-op table, passes over reduction loops, stores.
 
-A nest whose innermost loop is parallel is computed in vectors along it; its reduction loops run inside, for all lanes at
-once. A nest whose innermost loop is reduced is computed row by row, in vectors along the row.
+A nest whose innermost loop is parallel is computed in vectors along it; its reduction loops run inside, for all lanes
+at once. A nest whose innermost loop is reduced is computed row by row, in vectors along the row.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ HELPERS = (
     frozenset(
         "Args LANES LINE fence aligned array load narrow padded round_to size splat store widen sweep sweep_stream "
         "args sizes lo hi i n stop start at w tail stream large around body point end row first last block live "
-        "GRAIN BLOCK STEPS indices load_where load_one load_reversed reversed_where load_strided gather gather_where divide "
-        "modulo sweep_back Total Totals Extreme Extremes Running Runnings scratch release combine".split()
+        "GRAIN BLOCK STEPS indices load_where load_one load_reversed reversed_where load_strided gather gather_where "
+        "divide modulo sweep_back Total Totals Extreme Extremes Running Runnings scratch release combine".split()
     )
     | {f"{letter}{k}" for letter in ("n", "d", "body_") for k in range(16)}
     | frozenset(COMBINERS.values())

@@ -26,7 +26,7 @@ class Loads:
         self.writer = writer
         self.access = writer.access
         nest = writer.nest
-        self.pointers = dict(zip(nest.body.block.args, ins, strict=True))
+        self.pointers: dict[SSAValue, str] = dict(zip(nest.body.block.args, ins, strict=True))
         shapes = [
             () if isinstance(a.type, TensorType) else shape_of(v.type)
             for a, v in zip(nest.body.block.args, nest.ins, strict=True)

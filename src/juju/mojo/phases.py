@@ -1,8 +1,8 @@
 """In which pass over its reduction loops a nest computes what.
 
-A total is known after the pass that computes it. Each reduction and each store happens in the first pass that can do it,
-all of one pass in one sweep. What a later pass needs of an earlier one it computes again from what was read, if that is
-cheap; otherwise the value is kept in memory.
+A total is known after the pass that computes it. Each reduction and each store happens in the first pass that can do
+it, all of one pass in one sweep. What a later pass needs of an earlier one it computes again from what was read, if
+that is cheap; otherwise the value is kept in memory.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def levels_of(nest: NestOp) -> dict[SSAValue, int]:
                 levels[result] = LANE if isinstance(op, ReduceOp) else POINT
             elif isinstance(op, CumulateOp):
                 levels[result] = POINT
-            elif any(levels[v] in (LANE, POINT) for v in op.operands):
+            elif not isinstance(op, ReduceOp) and any(levels[v] in (LANE, POINT) for v in op.operands):
                 levels[result] = {LINE: POINT, ROW: LANE, UNIFORM: LANE}.get(levels[result], levels[result])
     if not reduced:
         levels = {value: POINT if found == LANE else found for value, found in levels.items()}
