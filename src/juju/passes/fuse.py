@@ -25,7 +25,7 @@ from xdsl.rewriter import Rewriter
 
 from juju.dialect import affine
 from juju.dialect._xdsl import insert_before, new_op, uniform_map
-from juju.dialect.body import CumulateOp, ReadOp, ReduceOp
+from juju.dialect.body import ARGUMENTS, CumulateOp, ReadOp, ReduceOp
 from juju.dialect.ops import CustomOp, NestOp, ReshapeOp, ScalarOp, YieldOp, make_nest
 from juju.dialect.types import element_of, shape_of
 from juju.passes.flatten import root_of
@@ -255,6 +255,9 @@ class _Fusion:
             for space in (walk.space, nest.space):
                 old, new = refine(walk.space, space), refine(nest.space, space)
                 if old is not None and new is not None:
+                    cut = _parts(new, nest.reduced) and _counts(nest)
+                    if cut or (_parts(old, walk.reduced) and any(map(_counts, group.members))):
+                        break
                     mine = frozenset(d for d in loops_in(new, nest.reduced) if space[d] != 1)
                     theirs = frozenset(d for d in loops_in(old, walk.reduced) if space[d] != 1)
                     if not mine or not theirs or mine == theirs:
@@ -355,7 +358,7 @@ class _Fusion:
                 results = [r for nest in item.members for r in nest.outs if r in wanted]
                 if results or item.scalars:
                     body = self._fill(item, results)
-                    wanted |= {array.root for array in body.ins}
+                    wanted |= {i.array for i in body.inputs}
                     bodies[item] = body, results
         for item in order:
             if isinstance(item, _Group) and item in bodies:
@@ -394,7 +397,7 @@ class _Fusion:
                 assert places is not None
                 body.member(nest, places)
         for root in group.scalars:
-            body.scalar(root)
+            body.rank_0(root)
         return body
 
     def _needed(self, group: _Group, results: Sequence[SSAValue]) -> set[NestOp]:
@@ -432,8 +435,8 @@ class _Fusion:
         last = self.block.last_op
         assert last is not None
         ins = [
-            (self._in_memory(a.root, TensorType(element_of(a.root.type), a.shape), last), a.map or uniform_map(rank))
-            for a in body.ins
+            (self._in_memory(i.array, TensorType(element_of(i.array.type), i.shape), last), i.map or uniform_map(rank))
+            for i in body.inputs
         ]
         origin = list(group.members)[-1] if group.members else self.scalar_nests[group.scalars[-1]]
         nest = make_nest(walk.space, ins, outs, body.block, origin.location, sorted(walk.reduced))
@@ -452,6 +455,19 @@ class _Fusion:
 
     def _final(self, value: SSAValue, anchor: Operation) -> SSAValue:
         return self._in_memory(root_of(value), value.type, anchor)
+
+
+def _counts(nest: NestOp) -> bool:
+    """Whether a nest counts along its reduction loop, which must then stay in one piece."""
+    return any(
+        isinstance(op, CumulateOp) or (isinstance(op, ReduceOp) and op.kind.data in ARGUMENTS)
+        for op in nest.body.block.ops
+    )
+
+
+def _parts(places: Sequence[AffineExpr], loops: Iterable[int]) -> bool:
+    """Whether some of these loops are in pieces."""
+    return any(len(places[d].used_dims()) > 1 for d in loops)
 
 
 def _is_full(nest: NestOp, result: SSAValue) -> bool:

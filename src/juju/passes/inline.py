@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from xdsl.dialects.builtin import IntegerAttr, TensorType
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from juju.dialect import affine
-from juju.dialect._xdsl import identity_map, new_op
-from juju.dialect.body import IndexOp, ReadOp, extent, index, read
-from juju.dialect.ops import SCALARS, ConstOp, NestOp, YieldOp
-from juju.dialect.types import INDEX, element_of, shape_of
+from juju.dialect._xdsl import identity_map
+from juju.dialect.body import IndexOp, ReadOp, read
+from juju.dialect.ops import NestOp, YieldOp
+from juju.dialect.types import shape_of
+from juju.passes.body import Body
 from juju.passes.flatten import root_of
 from juju.passes.spaces import Place, point, position
 
@@ -31,14 +32,6 @@ Index = AffineExpr | SSAValue | Digits
 Indices = tuple[Index, ...]
 
 
-class Input(NamedTuple):
-    """An array a body reads: from memory, under a shape, at a map; `map` is None if the body computes the indices."""
-
-    root: SSAValue
-    shape: tuple[int, ...]
-    map: AffineMap | None
-
-
 class Choices(Protocol):
     """What the fusion has decided."""
 
@@ -49,7 +42,7 @@ class Choices(Protocol):
     def pulls(self, root: SSAValue, along: bool) -> bool: ...
 
 
-class BodyBuilder:
+class BodyBuilder(Body):
     """Builds one body over `space`. `made_at` says where on the way values of its own members are known."""
 
     def __init__(
@@ -58,22 +51,18 @@ class BodyBuilder:
         space: tuple[int, ...],
         made_at: Callable[[SSAValue], Place | None],
     ) -> None:
+        super().__init__(space)
         self.choices = choices
-        self.space = space
         self.made_at = made_at
-        self.block = Block()
-        self.ins: list[Input] = []
         self.env: dict[SSAValue, SSAValue] = {}
-        self._args: dict[Input, SSAValue] = {}
         self._pulled: dict[tuple, list[SSAValue]] = {}
-        self._indices: dict[AffineExpr, SSAValue] = {}
 
     def member(self, nest: NestOp, places: Sequence[AffineExpr]) -> None:
         """Adds a nest whose loops run at `places`; its results are known to those after it."""
         own = position(places, nest.space, self.space)
         self.env.update(zip(nest.outs, self._copy(nest, tuple(places), None, own, along=None), strict=True))
 
-    def scalar(self, root: SSAValue) -> SSAValue:
+    def rank_0(self, root: SSAValue) -> SSAValue:
         """The result of a rank-0 nest, computed here."""
         if root not in self.env:
             nest = self.choices.scalar_nests[root]
@@ -103,14 +92,8 @@ class BodyBuilder:
                 at = tuple(mapper[v] for v in op.indices)
                 mapper[op.result] = self._value(arrays[op.array], at, guard, own, along, nest.space)
             else:
-                self._add(op, mapper)
+                self.clone(op, mapper)
         raise AssertionError("the body of a nest ends in juju.yield")
-
-    def _add(self, op: Operation, mapper: dict[SSAValue, SSAValue]) -> None:
-        copy = op.clone(mapper)
-        copy.location = op.location
-        self.block.add_op(copy)
-        mapper.update(zip(op.results, copy.results, strict=True))
 
     def _places(self, amap: AffineMap, places: Indices) -> Indices:
         if all(isinstance(p, AffineExpr) for p in places):
@@ -132,7 +115,7 @@ class BodyBuilder:
     ) -> SSAValue:
         root = root_of(value)
         if root in self.choices.scalar_nests:
-            return self.scalar(root)
+            return self.rank_0(root)
         shape = shape_of(value.type)
         exact = None if not _is_affine(at) else position(at, shape, self.space)  # type: ignore[arg-type]
         if exact is not None and self.made_at(root) == exact and root in self.env:
@@ -172,10 +155,10 @@ class BodyBuilder:
     ) -> SSAValue:
         if not _is_affine(at) or mask is not None:
             indices = [self._ssa(i) for i in at]
-            array = self._argument(root, None, shape)
+            array = self.argument(root, None, shape)
             return read(self.block, array, indices, mask)
         seen, amap = self._view(root, at, shape, exact)  # type: ignore[arg-type]
-        return self._argument(root, amap, seen)
+        return self.argument(root, amap, seen)
 
     def _view(
         self, root: SSAValue, at: Sequence[AffineExpr], shape: tuple[int, ...], exact: Place | None
@@ -194,17 +177,6 @@ class BodyBuilder:
             return shape, AffineMap(rank, 0, tuple(at))
         return (exact.size,), AffineMap(rank, 0, (exact.at.expression(),))
 
-    def _argument(self, root: SSAValue, amap: AffineMap | None, shape: tuple[int, ...]) -> SSAValue:
-        """The argument of the body that is an element of an array at a map, or, without a map, the whole array."""
-        key = Input(root, shape, amap)
-        if key not in self._args:
-            self.ins.append(key)
-            array = TensorType(element_of(root.type), shape)
-            arg = self.block.insert_arg(array if amap is None else array.element_type, len(self.block.args))
-            arg.name_hint = root.name_hint
-            self._args[key] = arg
-        return self._args[key]
-
     # Indices as values ------------------------------------------------------------------------------------------------
 
     def _ssa(self, place: Index) -> SSAValue:
@@ -212,29 +184,16 @@ class BodyBuilder:
             return place
         if isinstance(place, Digits):
             return self._joined(place.values, place.shape)
-        if place not in self._indices:
-            self._indices[place] = self._computed(place, None)
-        return self._indices[place]
+        return self.expression(place)
 
-    def _computed(self, expr: AffineExpr, places: Indices | None) -> SSAValue:
-        """An affine expression as operations; loop d is `places[d]`, or the loop of the body itself."""
+    def _computed(self, expr: AffineExpr, places: Indices) -> SSAValue:
+        """An affine expression as operations, where loop d is `places[d]`."""
         if isinstance(expr, AffineConstantExpr):
-            return self._number(expr.value)
+            return self.number(expr.value)
         if isinstance(expr, AffineDimExpr):
-            return index(self.block, expr.position) if places is None else self._ssa(places[expr.position])
+            return self._ssa(places[expr.position])
         left, right = self._computed(expr.lhs, places), self._computed(expr.rhs, places)  # type: ignore[attr-defined]
-        name = {affine.ADD: "add", affine.MUL: "mul", affine.DIV: "div", affine.MOD: "rem"}[expr.kind]  # type: ignore[attr-defined]
-        return self._scalar_op(name, [left, right])
-
-    def _number(self, value: int) -> SSAValue:
-        if value in (0, 1, -1):
-            self.block.add_op(op := new_op(ConstOp, [], [INDEX], {"value": IntegerAttr(value, INDEX)}))
-            return op.result
-        return extent(self.block, value)
-
-    def _scalar_op(self, name: str, operands: list[SSAValue]) -> SSAValue:
-        self.block.add_op(op := new_op(SCALARS[name], operands, [operands[0].type]))
-        return op.result
+        return self.binary(expr, left, right)
 
     def _reshaped(self, at: Sequence[Index], before: Sequence[int], after: Sequence[int]) -> Indices:
         """Computed indices into one shape as indices into another of as many elements; divides only where it must."""
@@ -265,22 +224,22 @@ class BodyBuilder:
             if total is None:
                 total = self._ssa(place)
             else:
-                total = self._scalar_op("mul", [total, self._number(size)])
-                total = self._scalar_op("add", [total, self._ssa(place)])
-        return self._number(0) if total is None else total
+                total = self.scalar("mul", [total, self.number(size)])
+                total = self.scalar("add", [total, self._ssa(place)])
+        return self.number(0) if total is None else total
 
     def _split(self, total: SSAValue, shape: Sequence[int]) -> list[Index]:
         """The indices of the element at a row-major position."""
         found: list[Index] = []
         for size in reversed(shape[1:]):
-            found.append(self._scalar_op("rem", [total, self._number(size)]))
-            total = self._scalar_op("div", [total, self._number(size)])
+            found.append(self.scalar("rem", [total, self.number(size)]))
+            total = self.scalar("div", [total, self.number(size)])
         return [total, *reversed(found)]
 
     def _both(self, a: SSAValue | None, b: SSAValue | None) -> SSAValue | None:
         if a is None or b is None:
             return a if b is None else b
-        return self._scalar_op("and", [a, b])
+        return self.scalar("and", [a, b])
 
 
 def same_along_rows(at: Sequence[AffineExpr], space: Sequence[int]) -> bool:
