@@ -46,9 +46,10 @@ def interpret(f: Callable[..., Any], *args: Any, passes: Callable[[ModuleOp], An
     return jax.tree_util.tree_unflatten(traced.out_tree, evaluate(module, arrays))
 
 
-def assert_interpreted(f: Callable[..., Any], *args: Any, ulp: float = 0, scale: float = 0) -> None:
+def assert_interpreted(f: Callable[..., Any], *args: Any, ulp: float = 0, scale: float = 0, x64: bool = True) -> None:
     """The rules of `f` mean what `jax.jit` computes: structure, dtypes, shapes and values."""
-    with jax.enable_x64(True):
+    with jax.enable_x64(x64):
+        args = jax.tree_util.tree_map(jnp.asarray, args)
         want = jax.jit(f)(*args)
         got = interpret(f, *args)
     assert jax.tree_util.tree_structure(got) == jax.tree_util.tree_structure(want)

@@ -189,8 +189,7 @@ def test_second_derivatives() -> None:
             x
         )
 
-    with jax.enable_x64(False):
-        assert_interpreted(f, np.array([1, 5, 2, 7, 3], np.float32))
+    assert_interpreted(f, np.array([1, 5, 2, 7, 3], np.float32))
 
 
 def test_cumulative_windows() -> None:

@@ -17,9 +17,11 @@ from .access import (
     reversed_where,
 )
 from .combine import And, LogAddExp, Maximum, Minimum, Or, Product, Sum, Xor
+from .extreme import Extreme, Extremes
 from .half import fence, narrow, round_to, widen
 from .memory import LINE, aligned, live, load, splat, store
+from .running import Running, Runnings
 from .scratch import release, scratch
 from .sweep import LANES, sweep, sweep_back, sweep_stream
-from .total import BLOCK, STEPS, Total, Totals
+from .total import BLOCK, STEPS, Total, Totals, merged
 from .words import Args, GRAIN, array, padded, size

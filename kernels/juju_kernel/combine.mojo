@@ -7,6 +7,9 @@ from std.utils.numerics import max_or_inf, min_or_neg_inf
 trait Combiner:
     """An associative operation."""
 
+    comptime COMPENSATED: Bool
+    """Whether a running total carries its rounding error along."""
+
     @staticmethod
     def identity[dt: DType, w: SIMDLength]() -> SIMD[dt, w]:
         """The value that changes nothing."""
@@ -20,6 +23,8 @@ trait Combiner:
 
 struct Sum(Combiner):
     """The sum."""
+
+    comptime COMPENSATED = True
 
     @staticmethod
     @always_inline
@@ -35,6 +40,8 @@ struct Sum(Combiner):
 struct Product(Combiner):
     """The product."""
 
+    comptime COMPENSATED = False
+
     @staticmethod
     @always_inline
     def identity[dt: DType, w: SIMDLength]() -> SIMD[dt, w]:
@@ -48,6 +55,8 @@ struct Product(Combiner):
 
 struct Maximum(Combiner):
     """The larger value, NaN if either is NaN."""
+
+    comptime COMPENSATED = False
 
     @staticmethod
     @always_inline
@@ -63,6 +72,8 @@ struct Maximum(Combiner):
 struct Minimum(Combiner):
     """The smaller value, NaN if either is NaN."""
 
+    comptime COMPENSATED = False
+
     @staticmethod
     @always_inline
     def identity[dt: DType, w: SIMDLength]() -> SIMD[dt, w]:
@@ -76,6 +87,8 @@ struct Minimum(Combiner):
 
 struct And(Combiner):
     """Bits set in both, or both true."""
+
+    comptime COMPENSATED = False
 
     @staticmethod
     @always_inline
@@ -94,6 +107,8 @@ struct And(Combiner):
 struct Or(Combiner):
     """Bits set in either, or one of them true."""
 
+    comptime COMPENSATED = False
+
     @staticmethod
     @always_inline
     def identity[dt: DType, w: SIMDLength]() -> SIMD[dt, w]:
@@ -108,6 +123,8 @@ struct Or(Combiner):
 struct Xor(Combiner):
     """Bits set in one and not in the other."""
 
+    comptime COMPENSATED = False
+
     @staticmethod
     @always_inline
     def identity[dt: DType, w: SIMDLength]() -> SIMD[dt, w]:
@@ -121,6 +138,8 @@ struct Xor(Combiner):
 
 struct LogAddExp(Combiner):
     """`log(exp(a) + exp(b))`, without overflow."""
+
+    comptime COMPENSATED = False
 
     @staticmethod
     @always_inline

@@ -96,3 +96,16 @@ def fold[dt: DType, w: SIMDLength, //, C: Combiner](x: SIMD[dt, w]) -> Scalar[dt
     else:
         comptime half = Int(w) // 2
         return fold[C](C.combine(x.slice[half](), x.slice[half, offset=half]()))
+
+
+@always_inline
+def merged[
+    dt: DType, w: SIMDLength, //, tail: Bool
+](
+    started: Bool, before: SIMD[dt, LANES], x: SIMD[dt, w], after: SIMD[dt, w], i: Int, stop: Int
+) -> SIMD[dt, LANES]:
+    """The lanes' totals of any operation after `x`: `after`, or `x` itself where there was nothing before."""
+    var result = after if started else x
+    comptime if tail:
+        result = chosen(live[w](i, stop), result, rebind[SIMD[dt, w]](before))
+    return rebind[SIMD[dt, LANES]](result)

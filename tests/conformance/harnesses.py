@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,19 @@ ELEMENTWISE = (
     "shift_right_logical sign sin sinh sqrt stop_gradient sub tan tanh xor"
 ).split()
 """Groups of the elementwise primitives."""
+
+MOVING = (
+    "broadcast_in_dim concatenate dynamic_slice dynamic_update_slice gather iota iota_2x32_shape pad reshape rev slice "
+    "squeeze transpose"
+).split()
+"""Groups of the primitives that move elements."""
+
+REDUCING = (
+    "argmax argmin cumlogsumexp cummax cummin cumprod cumsum reduce reduce_and reduce_max reduce_min reduce_or "
+    "reduce_prod reduce_sum reduce_window_add reduce_window_max reduce_window_min reduce_window_mul "
+    "select_and_gather_add select_and_scatter_add"
+).split()
+"""Groups of reductions, running totals and windows."""
 
 GAPS_FILE = Path(__file__).with_name("known_gaps.txt")
 
@@ -38,6 +52,31 @@ def harnesses(groups: Sequence[str]) -> Iterator[Any]:
             continue
         seen.add(harness.fullname)
         yield harness
+
+
+def real(groups: Sequence[str]) -> dict[str, Any]:
+    """The harnesses of some groups without complex numbers, by name."""
+    return {h.fullname: h for h in harnesses(groups) if not is_complex(h)}
+
+
+def sample(found: dict[str, Any], share: int) -> dict[str, Any]:
+    """Of each group the first and every `share`-th harness; all of them if `JUJU_CONFORMANCE` is `all`.
+
+    Harnesses that differ in `enable_xla` only are the same program for us.
+    """
+    if os.environ.get("JUJU_CONFORMANCE") == "all":
+        return found
+    groups: dict[str, list[str]] = {}
+    for name, harness in found.items():
+        if harness.params.get("enable_xla", True):
+            groups.setdefault(harness.group_name, []).append(name)
+    return {name: found[name] for names in groups.values() for name in names[::share]}
+
+
+def is_wide(harness: Any) -> bool:
+    """Whether a harness needs 64-bit types."""
+    values = [harness.dtype, *harness.params.values()]
+    return any(isinstance(v, (type, np.dtype)) and np.dtype(v).itemsize == 8 for v in values)
 
 
 def is_complex(harness: Any) -> bool:

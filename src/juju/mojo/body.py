@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from xdsl.dialects.builtin import IndexType, IntegerType, TensorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from juju.dialect._xdsl import location_of
 from juju.dialect.body import CumulateOp, ExtentOp, IndexOp, ReadOp, ReduceOp
@@ -30,7 +30,7 @@ HELPERS = (
         "Args LANES LINE fence aligned array load narrow padded round_to size splat store widen sweep sweep_stream "
         "args sizes lo hi i n stop start at w tail stream large around body point end row first last block live "
         "GRAIN BLOCK STEPS indices load_where load_one load_reversed reversed_where load_strided gather gather_where "
-        "divide modulo sweep_back Total Totals Extreme Extremes Running Runnings scratch release combine".split()
+        "divide modulo sweep_back Total Totals Extreme Extremes Running Runnings scratch release merged".split()
     )
     | {f"{letter}{k}" for letter in ("n", "d", "body_") for k in range(16)}
     | frozenset(COMBINERS.values())
@@ -56,6 +56,7 @@ class BodyWriter:
         self.used_aliases: dict[str, str] = {}
         self.inline: dict[SSAValue, ConstOp] = {}
         self.phase = 0
+        self.redirected: list[Line] | None = None
         self.done: set[tuple[object, ...]] = set()
 
     def write(self) -> NestText:
@@ -79,9 +80,8 @@ class BodyWriter:
         self.text.phases = [self._new_phase(p) for p in range(phases)] if self.reduced else []
         for self.phase in range(phases):
             self._phase(outs)
-        aliases = [Line(f"comptime {a} = SIMD[{d}, w]") for a, d in sorted(self.used_aliases.items())]
         if not self.text.by_rows:
-            self.text.aliases = aliases
+            self.text.aliases = self._alias_lines(self.used_aliases)
         return self.text
 
     # The frame --------------------------------------------------------------------------------------------------------
@@ -132,6 +132,8 @@ class BodyWriter:
 
     def sink(self, level: int, phase: int | None = None) -> list[Line]:
         """Where lines of a level go in a phase."""
+        if self.redirected is not None:
+            return self.redirected
         number = self.phase if phase is None else phase
         if level < LANE and number == 0:
             return self.text.prologue if level == UNIFORM else self.text.rows
@@ -176,7 +178,7 @@ class BodyWriter:
             target = self.text.phases[phase]
             target.runs = bool(target.body)
             if self.text.by_rows:
-                target.aliases = [Line(f"comptime {a} = SIMD[{d}, w]") for a, d in sorted(self.used_aliases.items())]
+                target.aliases = self._alias_lines(self.used_aliases)
                 if target.runs:
                     self.text.helpers.add("sweep_back" if target.back else "sweep")
 
@@ -200,6 +202,31 @@ class BodyWriter:
             self.totals.cumulate(op)
         else:
             raise InternalError(f"{op.name} cannot stand in a nest")
+
+    def region(self, block: Block) -> tuple[list[Line], list[Line], list[str]]:
+        """The lines of a function's body, its short names of types, and its results."""
+        aliases, self.used_aliases = self.used_aliases, {}
+        self.redirected = lines = []
+        for arg in block.args:
+            self.levels[arg] = POINT
+            self.name(arg, "x")
+        for op in block.ops:
+            self.levels.update((r, POINT) for r in op.results)
+            if isinstance(op, ConstOp):
+                self.inline[op.result] = op
+            elif isinstance(op, ScalarOp):
+                self._scalar(op)
+            elif not isinstance(op, YieldOp):
+                raise InternalError(f"{op.name} cannot stand in a combination")
+        assert isinstance(block.last_op, YieldOp)
+        results = [self.operand(v, POINT) for v in block.last_op.values]
+        self.redirected = None
+        aliases, self.used_aliases = self.used_aliases, aliases
+        return lines, self._alias_lines(aliases), results
+
+    @staticmethod
+    def _alias_lines(aliases: dict[str, str]) -> list[Line]:
+        return [Line(f"comptime {a} = SIMD[{d}, w]") for a, d in sorted(aliases.items())]
 
     def _needs(self, op: Operation) -> list[SSAValue]:
         """The values that the text of an operation reads."""
@@ -414,6 +441,8 @@ class BodyWriter:
             text.streams = [pointer for pointer, amap in written if amap.used_dims()]
         registers = 4 if work <= 60 else 2 if work <= 240 else 1
         registers = max(1, registers // 2) if widest == 8 else registers
+        if text.by_rows and any(isinstance(op, ReduceOp) and op.kind.data == "general" for op in ops):
+            registers = 1
         text.width = f"{registers} * LANES" if registers > 1 else "LANES"
 
     def _repeats(self, op: Operation) -> bool:

@@ -11,8 +11,8 @@ from xdsl.ir.affine import AffineDimExpr
 from juju.dialect._xdsl import location_of
 from juju.dialect.body import ARGUMENTS, CumulateOp, ReduceOp
 from juju.dialect.types import DTYPES, element_of, kind_of
-from juju.errors import InternalError
 from juju.mojo import spelling
+from juju.mojo.general import General
 from juju.mojo.text import LANE, LINE, POINT, Line
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ class Totals:
         """A reduction in the pass that computes it."""
         kind = op.kind.data
         if kind == "general":
-            raise InternalError("general reductions cannot be written yet")
+            General(self, op).write()
+            return
         element = self._element(op.elements[0])
         total = self._variable("total")
         phase = self._phase()

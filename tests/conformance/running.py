@@ -1,0 +1,53 @@
+"""Running harnesses: all of a file are compiled together when the first one runs, and compared with `jax.jit`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+from support import assert_same
+
+import juju
+from conformance.harnesses import arguments, is_wide
+
+TOLERANCE = {"float16": 2e-3, "bfloat16": 1e-2, "float32": 2e-5, "float64": 1e-11}
+"""Largest difference from jax.jit in parts of the largest value; both may be off from the truth."""
+
+
+def tolerance(results: Any) -> float:
+    """What the dtypes of some results allow."""
+    return max((TOLERANCE.get(str(leaf.dtype), 0.0) for leaf in jax.tree_util.tree_leaves(results)), default=0.0)
+
+
+class Runner:
+    """Harnesses by name, compiled at first use."""
+
+    def __init__(self, harnesses: dict[str, Any]) -> None:
+        self.harnesses = harnesses
+        self._done: dict[str, Any] | None = None
+
+    def compiled(self, name: str) -> Any:
+        """The compiled harness. Raises what went wrong."""
+        if self._done is None:
+            lowered, failed = {}, {}
+            for key, harness in self.harnesses.items():
+                with jax.enable_x64(is_wide(harness)):
+                    try:
+                        lowered[key] = juju.fuse(harness.dyn_fun, name=harness.group_name).lower(*arguments(harness))
+                    except Exception as error:
+                        failed[key] = error
+            done = juju.compile_all(list(lowered.values()), return_exceptions=True)
+            self._done = {**failed, **dict(zip(lowered, done, strict=True))}
+        found = self._done[name]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def check(self, name: str) -> None:
+        """The results are those of `jax.jit`."""
+        harness = self.harnesses[name]
+        args = arguments(harness)
+        with jax.enable_x64(is_wide(harness)):
+            got = self.compiled(name).call_flat([jax.numpy.asarray(x) for x in args])
+            want = jax.jit(harness.dyn_fun)(*args)
+            assert_same(got, want, ulp=4, scale=tolerance(want))
