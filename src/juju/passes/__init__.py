@@ -15,6 +15,7 @@ from juju.passes.flatten import FlattenPass
 from juju.passes.fuse import FusePass
 from juju.passes.outline_kernels import OutlineKernelsPass
 from juju.passes.simplify import SimplifyPass
+from juju.passes.split import SplitPass
 from juju.passes.unroll import UnrollPass
 
 PASSES: dict[str, type[ModulePass]] = {
@@ -27,6 +28,7 @@ PASSES: dict[str, type[ModulePass]] = {
         FusePass,
         SimplifyPass,
         CollapsePass,
+        SplitPass,
         OutlineKernelsPass,
     )
 }
@@ -39,6 +41,7 @@ PIPELINE = (
     "juju-fuse",
     "juju-simplify",
     "juju-collapse",
+    "juju-split",
     "cse",
     "dce",
     "juju-outline-kernels",
