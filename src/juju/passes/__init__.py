@@ -13,6 +13,7 @@ from juju.dialect import make_context
 from juju.passes.collapse import CollapsePass
 from juju.passes.flatten import FlattenPass
 from juju.passes.fuse import FusePass
+from juju.passes.interchange import InterchangePass
 from juju.passes.outline_kernels import OutlineKernelsPass
 from juju.passes.simplify import SimplifyPass
 from juju.passes.split import SplitPass
@@ -29,6 +30,7 @@ PASSES: dict[str, type[ModulePass]] = {
         SimplifyPass,
         CollapsePass,
         SplitPass,
+        InterchangePass,
         OutlineKernelsPass,
     )
 }
@@ -42,6 +44,7 @@ PIPELINE = (
     "juju-simplify",
     "juju-collapse",
     "juju-split",
+    "juju-interchange",
     "cse",
     "dce",
     "juju-outline-kernels",
