@@ -41,7 +41,12 @@ def build(texts: Sequence[str]) -> list[Run]:
 
     def runner(plan: Plan, avals: list[ShapedArray]) -> Run:
         run = max_engine.load(plan, [units[kernel.key] for kernel in plan.kernels], [], avals)
-        return lambda *arrays: [np.asarray(x) for x in run(list(arrays))]
+
+        def call(*arrays: np.ndarray) -> list[np.ndarray]:
+            return [np.asarray(x) for x in run(arrays)]
+
+        call.raw = run
+        return call
 
     return [runner(plan, avals) for plan, avals in plans]
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
-from nest_support import build, nest
+from nest_support import build, nest, plan_of
 
 RNG = np.random.default_rng(7)
 
@@ -109,6 +111,74 @@ case(
     "%v = juju.not %x0 : i1\nyield %v",
     [RNG.random(70) < 0.5],
     lambda x: ~x[::-1],
+)
+
+for rows, columns in ((8, 8), (64, 64), (70, 130), (129, 65), (200, 9)):
+    for dtype in ("f32", "f64", "i8", "bf16", "i1"):
+        x = RNG.integers(0, 2 if dtype == "i1" else 100, (columns, rows))
+        x = x.astype({"f32": "f4", "f64": "f8", "i8": "i1", "bf16": "bfloat16", "i1": "bool"}[dtype])
+        case(
+            f"turned {rows} {columns} {dtype}",
+            (rows, columns),
+            [(f"{columns}x{rows}x{dtype}", "d1, d0")],
+            [(f"{rows}x{columns}x{dtype}", "d0, d1")],
+            "yield %x0",
+            [x],
+            lambda x: x.T,
+        )
+case(
+    "turned and not",
+    (70, 130),
+    [("130x70xf32", "d1, d0"), ("70x130xf32", "d0, d1"), ("130xf32", "d1"), ("70xf32", "d0")],
+    [("70x130xf32", "d0, d1")],
+    """%a = juju.add %x0, %x1 : f32, f32
+%b = juju.add %a, %x2 : f32, f32
+%c = juju.add %b, %x3 : f32, f32
+yield %c""",
+    [floats(130, 70), floats(70, 130), floats(130), floats(70)],
+    lambda x, y, b, c: x.T + y + b + c[:, None],
+    tolerance=1e-6,
+)
+case(
+    "turned slice",
+    (70, 90),
+    [("130x80xf32", "d1 + 20, d0 + 5")],
+    [("70x90xf32", "d0, d1")],
+    NEG,
+    [floats(130, 80)],
+    lambda x: -x[20:110, 5:75].T,
+)
+case(
+    "turned first",
+    (70, 3, 90),
+    [("3x90x70xf32", "d1, d2, d0")],
+    [("70x3x90xf32", "d0, d1, d2")],
+    NEG,
+    [floats(3, 90, 70)],
+    lambda x: -x.transpose(2, 0, 1),
+)
+case(
+    "turned middle",
+    (2, 70, 3, 90),
+    [("90x2x3x70xf32", "d3, d0, d2, d1")],
+    [("2x70x3x90xf32", "d0, d1, d2, d3")],
+    NEG,
+    [floats(90, 2, 3, 70)],
+    lambda x: -x.transpose(1, 3, 2, 0),
+)
+case(
+    "turned with indices",
+    (2, 70, 90),
+    [("2x90x70xf32", "d0, d2, d1")],
+    [("2x70x90xf32", "d0, d1, d2")],
+    """%i = juju.index 1
+%j = juju.index 2
+%a = juju.lt %i, %j : index
+%z = juju.const 0.0 : f32 -> f32
+%v = juju.select %a, %z, %x0 : i1, f32, f32 -> f32
+yield %v""",
+    [floats(2, 90, 70)],
+    lambda x: np.where(np.arange(70)[:, None] < np.arange(90), x.transpose(0, 2, 1), np.float32(0)),
 )
 
 # Indices and computed reads.
@@ -668,6 +738,20 @@ case(
     lambda x: (5 + x.sum((0, 2))).astype("i4"),
     reduced=(0, 2),
 )
+
+
+def test_texts_are_formatted(tmp_path: Path) -> None:
+    """Generated text is stable under `mojo format`."""
+    from juju.build import toolchain
+
+    texts = {}
+    for n, case in enumerate(CASES.values()):
+        texts |= {f"{n}_{k}.mojo": kernel.text for k, kernel in enumerate(plan_of(case.text)[0].kernels)}
+    for file, text in texts.items():
+        (tmp_path / file).write_text(text)
+    command = [str(toolchain().mojo), "format", "--quiet", "-l", "120", str(tmp_path)]
+    subprocess.run(command, check=True, capture_output=True)
+    assert not [file for file, text in texts.items() if (tmp_path / file).read_text() != text]
 
 
 @pytest.fixture(scope="module")

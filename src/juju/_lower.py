@@ -163,7 +163,10 @@ class _PlanBuilder:
             writes += range(len(buffers), len(buffers) + len(nest.outs))
             buffers += [self._lookup(outer[r]) for r in nest.outs]
         sizes = [n for nest, words in zip(nests, rendered.words, strict=True) for n in (*(nest.space or (1,)), *words)]
-        totals = [_points(nest, by_rows) for nest, by_rows in zip(nests, rendered.by_rows, strict=True)]
+        totals = [
+            math.prod(n for d, n in enumerate(nest.space) if d not in nest.reduced) if points is None else points
+            for nest, points in zip(nests, rendered.points, strict=True)
+        ]
         extent = max(1, totals[0] if len(totals) == 1 else sum(-(-n // 64) * 64 for n in totals))
         loops = [math.prod(nest.space) if nest.space else 0 for nest in nests]
         moved = int(sum(n * b for n, b in zip(loops, rendered.bytes, strict=True)))
@@ -200,14 +203,6 @@ class _PlanBuilder:
         text = rendered.text.replace(SYMBOL, symbol)
         self.kernels.append(Kernel(name, symbol, key, text, rendered.imports, rendered.lines))
         return len(self.kernels) - 1
-
-
-def _points(nest: Any, by_rows: bool) -> int:
-    """The points of a launch that a nest takes."""
-    from juju.mojo.render import GRAIN
-
-    parallel = math.prod(n for d, n in enumerate(nest.space) if d not in nest.reduced)
-    return parallel * GRAIN if by_rows else parallel
 
 
 def _title(traced: Traced, op: Any) -> list[str]:

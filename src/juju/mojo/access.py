@@ -61,13 +61,15 @@ class Access:
 
     def loop(self, d: int) -> str:
         """The step of a loop, as an Int."""
-        if d == self.last:
-            return "i"
-        if [d] == self.outer:
-            return "row"
         if d in self.outer:
             self.loop_hook(d)
-        return f"d{d}"
+        return self.loop_name(d)
+
+    def loop_name(self, d: int) -> str:
+        """The name of a loop's step: `row` is that of the only loop around the innermost one."""
+        if d == self.last:
+            return "i"
+        return "row" if [d] == self.outer else f"d{d}"
 
     # Maps -----------------------------------------------------------------------------------------------------------
 

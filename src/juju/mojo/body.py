@@ -16,7 +16,7 @@ from juju.dialect.body import CumulateOp, ExtentOp, IndexOp, ReadOp, ReduceOp
 from juju.dialect.ops import ConstOp, NestOp, ScalarOp, YieldOp, param_values
 from juju.dialect.types import DTYPES, element_of, is_half, item_size, kind_of
 from juju.errors import InternalError
-from juju.mojo import spelling
+from juju.mojo import spelling, tiles
 from juju.mojo.access import Access
 from juju.mojo.loads import Loads
 from juju.mojo.phases import levels_of, schedule
@@ -30,12 +30,16 @@ HELPERS = (
         "Args LANES LINE fence aligned array load narrow padded round_to size splat store widen sweep sweep_stream "
         "args sizes lo hi i n stop start at w tail stream large around body point end row first last block live "
         "GRAIN BLOCK STEPS indices load_where load_one load_reversed reversed_where load_strided gather gather_where "
-        "divide modulo sweep_back Total Totals Extreme Extremes Running Runnings scratch release merged".split()
+        "divide modulo sweep_back left right unit tile tiles turn TILE Total Totals Extreme Extremes Running Runnings "
+        "scratch release merged".split()
     )
     | {f"{letter}{k}" for letter in ("n", "d", "body_") for k in range(16)}
     | frozenset(COMBINERS.values())
 )
 """Names of the frame around a body."""
+
+GRAIN = 64
+"""Points of a launch that stand for one row or one row of tiles; `juju_kernel` has the same."""
 
 STREAM_WORK = 40
 """Bodies of more operations than this are bound by the cores, not by memory."""
@@ -74,8 +78,11 @@ class BodyWriter:
         self.loads = Loads(self, pointers, outs)
         self.plan = schedule(self.nest, self.levels, self._needs)
         self.totals = Totals(self)
+        self.tiling = tiles.choose(self.nest, self.loads.places, self.levels)
         self._measure(outs)
         self._frame()
+        if self.tiling is not None and self.text.units:
+            self.text.cost *= math.prod(self.nest.space) / (self.text.units * GRAIN)
         phases = self.plan.count + 1 if self.reduced else 1
         self.text.phases = [self._new_phase(p) for p in range(phases)] if self.reduced else []
         for self.phase in range(phases):
@@ -98,16 +105,42 @@ class BodyWriter:
         text.has_rows = bool(self.access.outer)
         if text.by_rows:
             text.helpers.add("GRAIN")
+            text.units = math.prod(self.nest.space[d] for d in parallel)
+        if self.tiling is not None:
+            self._tile_frame(self.tiling)
+            return
         if not self.reduced and self.rank > 2:
             for d in parallel[:-1]:
                 self._outer_loop(d)
+
+    def _tile_frame(self, tiling: tiles.Tiling) -> None:
+        """The loops around tiles: a unit of the launch is a row of tiles."""
+        text, access = self.text, self.access
+        text.units = tiling.units(self.nest.space)
+        others = [d for d in access.outer if d != tiling.loop]
+        text.points = " * ".join([f"tiles(n{tiling.loop})", *(f"n{d}" for d in others), "GRAIN"])
+        text.tiled, text.tiled_extent = access.loop_name(tiling.loop), f"n{tiling.loop}"
+        text.helpers |= {"GRAIN", "TILE", "tiles"}
+        if others:
+            text.unit = f"block % tiles(n{tiling.loop})"
+            text.others.append(f"var unit = block // tiles(n{tiling.loop})")
+        for d in others:
+            inner = " * ".join(f"n{j}" for j in others[others.index(d) + 1 :])
+            number = "unit" if not inner else f"unit // ({inner})" if "*" in inner else f"unit // {inner}"
+            text.others.append(f"var d{d} = {number}" if d == others[0] else f"var d{d} = {number} % n{d}")
+        if others:
+            row = f"d{access.outer[0]}"
+            for d in access.outer[1:]:
+                row = f"({row}) * n{d} + d{d}" if "+" in row else f"{row} * n{d} + d{d}"
+            text.rows.append(Line(f"var row = {row}"))
+        self.done |= {("loop", d) for d in access.outer}
 
     def _extent(self, d: int) -> str:
         return f"n{d}" if self.rank > 1 or self.text.by_rows else "n"
 
     def _outer_loop(self, d: int) -> None:
         """The index of an outer loop, from the number of the row, where an array is not read by all of them."""
-        if ("loop", d) in self.done:
+        if ("loop", d) in self.done or [d] == self.access.outer:
             return
         self.done.add(("loop", d))
         outer = self.access.outer
@@ -435,7 +468,7 @@ class BodyWriter:
         text.cost = max(work * widest * 0.006, text.bytes * 0.03) if space else 1.0
         if self.reduced:
             steps = math.prod(space[d] for d in self.reduced)
-            text.cost *= steps / (64 if text.by_rows else 1)
+            text.cost *= steps / (GRAIN if text.by_rows else 1)
         elif self.rank == 1 and work <= STREAM_WORK:
             written = zip(outs, self.nest.out_maps(), strict=True)
             text.streams = [pointer for pointer, amap in written if amap.used_dims()]

@@ -49,12 +49,12 @@ class General:
         one = len(vectors) == 1
         result = vectors[0] if one else f"Tuple[{', '.join(vectors)}]"
         lines += [Line(f"return {results[0]}" if one else f"return ({', '.join(results)})")]
-        writer.text.prologue += [
-            Line(""),
+        if writer.text.definitions:
+            writer.text.definitions.append(Line(""))
+        writer.text.definitions += [
             Line("@always_inline"),
             Line(f"def {name}[w: SIMDLength]({args}) {{}} -> {result}:"),
             *(Line(f"    {line.text}", line.source) for line in (*aliases, *lines)),
-            Line(""),
         ]
         return name
 

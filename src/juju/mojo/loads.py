@@ -10,7 +10,7 @@ from xdsl.ir.affine import AffineExpr
 
 from juju.dialect.body import IndexOp, ReadOp
 from juju.dialect.ops import ConstOp
-from juju.dialect.types import shape_of
+from juju.dialect.types import element_of, shape_of
 from juju.mojo import spelling
 from juju.mojo.access import Place
 from juju.mojo.text import LINE, POINT, ROW, UNIFORM, VECTORS, Line
@@ -110,6 +110,8 @@ class Loads:
 
     def _vector(self, n: int, pointer: str, place: Place) -> str:
         helpers = self.writer.text.helpers
+        if self.writer.tiling is not None and n in self.writer.tiling.turned:
+            return f"load[w, tail]({self._turned(n, pointer, self.writer.tiling.loop)}, i, stop)"
         name = self.line_pointer(n, pointer)
         step = place.strides.get(self.last)
         divided = [d for d in place.divided if self.last in d[0].used_dims()]
@@ -130,6 +132,23 @@ class Loads:
             return f"splat[w](load[1]({name}, 0, 1))"
         helpers.add("load_strided")
         return f"load_strided[w, tail]({name}, i, {self.access.factor(place, self.last, pointer)}, stop)"
+
+    def _turned(self, n: int, pointer: str, loop: int) -> str:
+        """A row of a tile, placed so that the innermost loop's index finds its columns."""
+        writer, place = self.writer, self.places[n]
+        kept = spelling.variable(f"tile_{pointer}", writer.taken)
+        dtype = spelling.dtype(element_of(writer.nest.ins[n].type))
+        writer.text.prologue.append(Line(f"var {kept} = tile[{dtype}]()"))
+        step = self.access.factor(place, self.last, pointer)
+        others = [d for d in self.access.outer if d != loop]
+        terms = [self.access.terms(place, others, pointer) if others else "", "first", f"left * {step}"]
+        start = f"{self.base(n, pointer)}.unsafe_offset({' + '.join(t for t in terms if t)})"
+        writer.text.turns.append(Line(f"turn({kept}, {start}, {step}, last - first, right - left)"))
+        writer.text.helpers |= {"tile", "turn"}
+        name = spelling.variable(f"row_{pointer}", writer.taken)
+        offset = f"({self.access.loop(loop)} - first) * TILE - left"
+        writer.text.rows.append(Line(f"var {name} = {kept}.unsafe_offset({offset})"))
+        return name
 
     def _divided(self, expr: AffineExpr, stride: int, pointer: str) -> str:
         """The part of a place that divides the index of the innermost loop, in a variable."""

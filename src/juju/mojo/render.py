@@ -13,18 +13,13 @@ from juju.dialect._xdsl import location_of
 from juju.dialect.ops import KernelOp, NestOp
 from juju.dialect.table import SHARED, TABLE
 from juju.mojo import spelling
-from juju.mojo.body import BodyWriter
+from juju.mojo.body import GRAIN, BodyWriter
+from juju.mojo.layout import LINE_LENGTH, broken
 from juju.mojo.text import Line, NestText, short_path
 from juju.plan import SourceLine
 
 FUNCTIONS = frozenset(f for row in (*TABLE, *SHARED) for f in row.functions) | {"bitcast"}
 """Every function a body may call; no variable takes their names."""
-
-LINE_LENGTH = 120
-"""Generated text is stable under `mojo format -l 120`."""
-
-GRAIN = 64
-"""Points of a launch that stand for one row of a nest that is computed row by row; `juju_kernel` has the same."""
 
 _MARK = "\0"
 
@@ -42,8 +37,8 @@ class Rendered:
     bytes: tuple[float, ...]
     words: tuple[tuple[int, ...], ...]
     """Numbers that follow from the shapes of each nest, in the order of its argument words."""
-    by_rows: tuple[bool, ...]
-    """Which nests are computed row by row."""
+    points: tuple[int | None, ...]
+    """The points each nest takes of the launch, where they are not those of its parallel loops."""
     streams: bool
     """Whether the last argument word says if results are stored around the cache."""
 
@@ -67,7 +62,7 @@ def render_kernel(kernel: KernelOp, *, title: Sequence[str] = ()) -> Rendered:
         tuple(n.flops for n in nests),
         tuple(n.bytes for n in nests),
         tuple(tuple(value for _, value in n.words) for n in nests),
-        tuple(n.by_rows for n in nests),
+        tuple(None if n.units is None else n.units * GRAIN for n in nests),
         any(n.streams for n in nests),
     )
 
@@ -199,8 +194,14 @@ def _shown(nest: NestText, readable: bool, sources: list[tuple[str, int]]) -> di
         "has_rows": nest.has_rows,
         "points": nest.points,
         "inner": nest.inner,
+        "tiled": nest.tiled,
+        "tiled_extent": nest.tiled_extent,
+        "others": nest.others,
+        "unit": nest.unit,
+        "turns": show(nest.turns),
         "pointers": show(nest.pointers),
         "prologue": show(nest.prologue),
+        "definitions": show(nest.definitions),
         "uniform_stores": show(nest.uniform_stores),
         "aliases": show(nest.aliases),
         "body": show(nest.body),
@@ -214,13 +215,13 @@ def _shown(nest: NestText, readable: bool, sources: list[tuple[str, int]]) -> di
 
 
 def _unmark(text: str, sources: Sequence[tuple[str, int]]) -> tuple[str, tuple[SourceLine, ...]]:
-    lines = []
+    lines: list[str] = []
     found = []
-    for number, line in enumerate(text.split("\n"), 1):
+    for line in text.split("\n"):
         if _MARK in line:
             line, index, _ = line.split(_MARK)
-            found.append(SourceLine(number, *sources[int(index)]))
-        lines.append(line)
+            found.append(SourceLine(len(lines) + 1, *sources[int(index)]))
+        lines += broken(line.rstrip(" "))
     return "\n".join(lines), tuple(found)
 
 

@@ -51,6 +51,8 @@ class NestText:
     prologue: list[Line] = field(default_factory=list)
     rows: list[Line] = field(default_factory=list)
     """What a nest of rank 2 and more does once for each row: places of rows, and values that do not change in one."""
+    definitions: list[Line] = field(default_factory=list)
+    """Functions that bodies call."""
     uniform_stores: list[Line] = field(default_factory=list)
     aliases: list[Line] = field(default_factory=list)
     body: list[Line] = field(default_factory=list)
@@ -65,6 +67,17 @@ class NestText:
     rank: int = 0
     by_rows: bool = False
     """Whether the innermost loop is reduced: then `GRAIN` points of the launch stand for a row."""
+    units: int | None = None
+    """The rows, or rows of tiles, that stand for `GRAIN` points of the launch each; None where points stand for one."""
+    tiled: str = ""
+    """The loop that is cut into rows of tiles, with the one innermost."""
+    tiled_extent: str = ""
+    others: list[str] = field(default_factory=list)
+    """The indices of the other loops around a row of tiles, from the number of the unit."""
+    unit: str = "block"
+    """The number of the row of tiles among those of one step of the other loops."""
+    turns: list[Line] = field(default_factory=list)
+    """What fills the tiles."""
     points: str = "n"
     """The points of the nest, from the extents of its loops."""
     inner: str = ""
@@ -79,12 +92,25 @@ class NestText:
     title: str = ""
 
     def canonical(self) -> str:
-        parts = [self.pointers, self.prologue, self.uniform_stores, self.rows, self.aliases, self.body]
+        parts = [
+            self.pointers,
+            self.prologue,
+            self.definitions,
+            self.uniform_stores,
+            self.rows,
+            self.aliases,
+            self.body,
+        ]
         for phase in self.phases:
             parts += [phase.before, phase.lines, phase.aliases, phase.body]
             parts.append([Line(t) for t in (*phase.loops, *phase.changed, *phase.closing, phase.inner, phase.name)])
-        parts.append([Line(name) for name, _ in self.words])
-        return "\n".join(line.text for part in parts for line in (*part, Line("--"))) + self.width + self.points
+        parts += [self.turns, [Line(t) for t in (*self.others, self.unit)], [Line(name) for name, _ in self.words]]
+        return (
+            "\n".join(line.text for part in parts for line in (*part, Line("--")))
+            + self.width
+            + self.points
+            + self.tiled
+        )
 
 
 def short_path(file: str) -> str:
