@@ -15,6 +15,7 @@ from juju.rules._computation import Computation
 from juju.rules._places import neutral
 from juju.rules._registry import Operand, RuleContext, Unsupported, require_defaults, rule
 from juju.rules.elementwise import scalar
+from juju.rules.shape import reshape
 
 _REDUCTIONS = {
     "reduce_sum": "add",
@@ -44,11 +45,12 @@ def _reduce_bits_rule(ctx: RuleContext, x: Operand, *, axes: Any, **params: Any)
 def _reduced(ctx: RuleContext, x: Operand, axes: Any, params: dict[str, Any]) -> Operand:
     name = ctx.equation.primitive
     require_defaults(name, **params)
-    if not axes:
-        return x
+    shape = ctx.in_shape(0)
+    if all(shape[a] == 1 for a in axes):
+        return reshape(ctx, x, ctx.out_shape())  # a lone -0.0 stays what it is
     kind = _REDUCTIONS[name]
     return ctx.nest(
-        ctx.in_shape(0),
+        shape,
         [x],
         lambda block, args: [body.reduce(block, kind, args[0])],
         [ctx.out_dtype()],
