@@ -177,6 +177,10 @@ class _Fusion:
         """Whether a value read at another point is computed there; `along`: once for each row only."""
         return root in self.nests and (along or self._is_worth(root))
 
+    def is_cheap(self, root: SSAValue) -> bool:
+        """Whether a value of this very point is computed again rather than read from another group."""
+        return root in self.nests and self._work(root) <= MEMORY
+
     def _is_worth(self, root: SSAValue) -> bool:
         if root in self.free:
             return True
@@ -193,10 +197,12 @@ class _Fusion:
             total = 0.0
             if nest is not None:
                 total = sum(op.ROW.cost for op in nest.body.block.ops if isinstance(op, ScalarOp))
+                size = max(math.prod(shape_of(root.type)), 1)
                 for value, arg in zip(nest.ins, nest.body.block.args, strict=True):
                     source = root_of(value)
                     if source in self.nests and self._is_worth(source):
-                        total += self._work(source) * _read_count(arg)
+                        share = min(1, math.prod(shape_of(source.type)) / size)
+                        total += self._work(source) * _read_count(arg) * share
             self._work_of[root] = total
         return self._work_of[root]
 
@@ -304,6 +310,10 @@ class _Fusion:
                     places = None if at is None else affine.reshape(at, shape, producer.space, walk.space)
                     follow(producer, places, inner)
                     return
+            elif producer is not None and maker is not group and self.is_cheap(root):
+                assert at is not None
+                follow(producer, affine.reshape(at, shape, producer.space, walk.space), None)
+                return
             if maker is not None:
                 found.add(maker)
 

@@ -41,6 +41,8 @@ class Choices(Protocol):
 
     def pulls(self, root: SSAValue, along: bool) -> bool: ...
 
+    def is_cheap(self, root: SSAValue) -> bool: ...
+
 
 class BodyBuilder(Body):
     """Builds one body over `space`. `made_at` says where on the way values of its own members are known."""
@@ -125,7 +127,9 @@ class BodyBuilder(Body):
         if producer is not None and other:
             inner = bool(along) or (along is None and self._same_along_rows(at))
             if self.choices.pulls(root, inner):
-                return self._pull(root, producer, at, shape, mask, inner)
+                return self._pull(root, producer, at, shape, mask, None, inner)
+        elif producer is not None and self.made_at(root) is None and self.choices.is_cheap(root):
+            return self._pull(root, producer, at, shape, mask, own, None)
         return self._load(value, root, at, shape, mask, exact)
 
     def _same_along_rows(self, at: Indices) -> bool:
@@ -133,7 +137,14 @@ class BodyBuilder(Body):
         return _is_affine(at) and same_along_rows(at, self.space)  # type: ignore[arg-type]
 
     def _pull(
-        self, root: SSAValue, nest: NestOp, at: Indices, shape: tuple[int, ...], mask: SSAValue | None, inner: bool
+        self,
+        root: SSAValue,
+        nest: NestOp,
+        at: Indices,
+        shape: tuple[int, ...],
+        mask: SSAValue | None,
+        own: Place | None,
+        along: bool | None,
     ) -> SSAValue:
         key = (nest, at, shape, mask)
         if key not in self._pulled:
@@ -141,7 +152,7 @@ class BodyBuilder(Body):
                 places = tuple(affine.reshape(at, shape, nest.space, self.space))  # type: ignore[arg-type]
             else:
                 places = self._reshaped(at, shape, nest.space)
-            self._pulled[key] = self._copy(nest, places, mask, None, inner)
+            self._pulled[key] = self._copy(nest, places, mask, own, along)
         return self._pulled[key][list(nest.outs).index(root)]
 
     def _load(

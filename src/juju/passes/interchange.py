@@ -1,7 +1,7 @@
 """`juju-interchange`: reduction loops move outwards where vectors along a parallel loop are the better ones.
 
 A nest whose innermost loop is reduced is computed row by row, in vectors along the row. That is right where the row is
-contiguous and long. Pairwise distances read nothing along both loops, and windows overlap along the parallel one: there,
+contiguous and long. Pairwise distances read nothing along both loops, and windows overlap along the parallel one: there
 many rows are computed at once, one in each lane, and nothing has to be added across lanes.
 """
 
