@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
 from jax.core import ShapedArray
 
 from juju._lower import Lowering, make_plan
-from juju.build import build_kernels
+from juju.build import Built, build_kernels
 from juju.dialect import parse_text
 from juju.dialect._xdsl import make_context
 from juju.dialect.types import DTYPES, element_of, shape_of
 from juju.engines import max as max_engine
 from juju.passes import PASSES
 from juju.plan import Plan
-
-Run = Callable[..., list[np.ndarray]]
 
 
 def plan_of(text: str) -> tuple[Plan, list[ShapedArray]]:
@@ -33,22 +33,43 @@ def plan_of(text: str) -> tuple[Plan, list[ShapedArray]]:
     return make_plan(traced, Lowering(module, ())), avals
 
 
-def build(texts: Sequence[str]) -> list[Run]:
-    """Each function as one that takes and returns arrays; their kernels are compiled in one go."""
+@dataclass
+class Runner:
+    """A built function: call it with arrays, through the engine or in pieces of its launches."""
+
+    plan: Plan
+    units: dict[str, Built]
+    avals: list[ShapedArray]
+
+    def __post_init__(self) -> None:
+        self.run = max_engine.load(self.plan, [self.units[kernel.key] for kernel in self.plan.kernels], [], self.avals)
+
+    def __call__(self, *arrays: np.ndarray) -> list[np.ndarray]:
+        return [np.asarray(x) for x in self.run(arrays)]
+
+    def in_pieces(self, arrays: Sequence[np.ndarray], points: int) -> list[np.ndarray]:
+        """Launches in pieces of so many points, the last first."""
+        arrays = [np.ascontiguousarray(a) for a in arrays]
+        buffers = [
+            arrays[buffer.index] if buffer.kind == "operand" else np.zeros(buffer.shape, buffer.dtype)
+            for buffer in self.plan.buffers
+        ]
+        for launch in self.plan.launches:
+            words = [buffers[b].ctypes.data for b in launch.buffers] + list(launch.sizes)
+            args = (ctypes.c_int64 * len(words))(*words)
+            address = self.units[self.plan.kernels[launch.kernel].key].address()
+            kernel = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(address)
+            for lo in reversed(range(0, launch.extent, points)):
+                assert kernel(args, lo, min(lo + points, launch.extent)) == 0
+        return [buffers[b] for b in self.plan.results]
+
+
+def build(texts: Sequence[str]) -> list[Runner]:
+    """Each function as one of arrays; their kernels are compiled in one go."""
     plans = [plan_of(text) for text in texts]
     kernels = {kernel.key: kernel for plan, _ in plans for kernel in plan.kernels}
     units = dict(zip(kernels, build_kernels(list(kernels.values())), strict=True))
-
-    def runner(plan: Plan, avals: list[ShapedArray]) -> Run:
-        run = max_engine.load(plan, [units[kernel.key] for kernel in plan.kernels], [], avals)
-
-        def call(*arrays: np.ndarray) -> list[np.ndarray]:
-            return [np.asarray(x) for x in run(arrays)]
-
-        call.raw = run
-        return call
-
-    return [runner(plan, avals) for plan, avals in plans]
+    return [Runner(plan, units, avals) for plan, avals in plans]
 
 
 def nest(

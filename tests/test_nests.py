@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -754,9 +755,57 @@ def test_texts_are_formatted(tmp_path: Path) -> None:
     assert not [file for file, text in texts.items() if (tmp_path / file).read_text() != text]
 
 
+def several(*texts: str) -> str:
+    """The nests of some functions in one function, which makes one kernel of them."""
+    params, bodies, names, types = [], [], [], []
+    for n, text in enumerate(texts):
+        head, _, rest = text.strip().partition(" {\n")
+        body, _, _ = rest.rpartition("func.return")
+        given, _, made = head.partition("(")[2].partition(") -> (")
+        for variable in re.findall(r"%a\d+(?=:)", given):
+            given, body = (re.sub(rf"{variable}\b", f"%p{n}{variable[1:]}", s) for s in (given, body))
+        body = re.sub(r"%r0\b", f"%r0p{n}", body)
+        params += [given] if given else []
+        bodies.append(body)
+        names.append(f"%r0p{n}")
+        types.append(made.rpartition(")")[0] or made)
+    types = [t.removesuffix(")") for t in types]
+    return (
+        f"func.func @f({', '.join(params)}) -> ({', '.join(types)}) {{\n{''.join(bodies)}"
+        f"  func.return {', '.join(names)} : {', '.join(types)}\n}}\n"
+    )
+
+
+TOGETHER = (
+    "softmax 300",
+    "softmax down 16",
+    "turned 70 130 f32",
+    "iota",
+    "argmax 7",
+    "any sum 16 1",
+    "padded",
+    "int max 3",
+)
+CASES["together"] = Case(
+    several(*(CASES[name].text for name in TOGETHER)),
+    [x for name in TOGETHER for x in CASES[name].operands],
+    lambda *xs: tuple(CASES[name].expect(*CASES[name].operands) for name in TOGETHER),
+    1e-5,
+)
+
+
 @pytest.fixture(scope="module")
 def built():
     return dict(zip(CASES, build([case.text for case in CASES.values()]), strict=True))
+
+
+def test_results_do_not_depend_on_threads(built) -> None:
+    for name, case in CASES.items():
+        run = built[name]
+        whole = run.in_pieces(case.operands, 1 << 40)
+        for points in (64, 192):
+            for one, other in zip(whole, run.in_pieces(case.operands, points), strict=True):
+                assert one.tobytes() == other.tobytes(), name
 
 
 @pytest.mark.parametrize("name", CASES)
