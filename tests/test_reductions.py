@@ -5,6 +5,8 @@ NaN, signed zeros, ties, nothing to reduce, dtypes that stay or grow, long sums,
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -31,7 +33,10 @@ def _case(name, f, args, **options):
 
 
 SPECIAL = f32(
-    [NAN, 1, 2], [1, NAN, 2], [1, 2, NAN], [0, -0.0, 0], [-0.0, 0, -0.0], [INF, -INF, 1], [-INF, -INF, -INF], [-0.0] * 3
+    [NAN, 1, 2], [1, NAN, 2], [1, 2, NAN], [0, 0, 0], [-0.0] * 3, [INF, -INF, 1], [-INF, -INF, -INF], [-INF, NAN, INF]
+)
+ZEROS = f32(
+    [0, -0.0, 0], [-0.0, 0, -0.0], [0, -0.0, -0.0], [-0.0, -0.0, 0], [-0.0] * 3, [0] * 3, [-0.0, 0, 1], [-1, -0.0, 0]
 )
 TIES = f32([3, 1, 3, 3], [1, NAN, 5, NAN], [-INF] * 4, [0, -0.0, 0, -0.0])
 
@@ -228,6 +233,17 @@ BATCH = Batch(CASES)
 @BATCH.parametrize()
 def test_case(name) -> None:
     BATCH.check(name)
+
+
+@pytest.mark.parametrize("along", ["rows", "columns"])
+def test_of_zeros_the_greatest_is_the_positive_one(along) -> None:
+    """As `lax.max` has it; which zero a reduction of XLA gives depends on how it was vectorised."""
+    columns = list(ZEROS.T)
+    x, axis = (ZEROS, 1) if along == "rows" else (ZEROS.T, 0)
+    got = juju.fuse(lambda x: (x.max(axis), x.min(axis)))(x)
+    for value, step in zip(got, (lax.max, lax.min), strict=True):
+        want = functools.reduce(step, columns)
+        np.testing.assert_array_equal(np.asarray(value).view(np.int32), np.asarray(want).view(np.int32))
 
 
 @pytest.mark.parametrize("shape", [(1_000_000,), (1_000_000, 1), (1000, 1000)], ids=str)
