@@ -19,7 +19,10 @@ def broken(line: str) -> list[str]:
     if start is None:
         return [line]
     end = _end(line, start)
-    return [line[: start + 1], *_inside(line[start + 1 : end], pad), pad + line[end:]]
+    inside = line[start + 1 : end]
+    calls = start > 0 and (line[start - 1].isalnum() or line[start - 1] in "_])")
+    parts = _inside(inside, pad) if calls else broken(f"{pad}    {inside}")  # a comma would make a tuple of it
+    return [line[: start + 1], *parts, pad + line[end:]]
 
 
 def _broken_def(line: str, pad: str) -> list[str]:
