@@ -183,6 +183,7 @@ class _PlanBuilder:
                 flops=int(sum(n * f for n, f in zip(loops, rendered.flops, strict=True))),
                 name=op.sym_name.data,
                 writes=tuple(writes),
+                notes=_notes(nests),
             )
         )
 
@@ -203,6 +204,17 @@ class _PlanBuilder:
         text = rendered.text.replace(SYMBOL, symbol)
         self.kernels.append(Kernel(name, symbol, key, text, rendered.imports, rendered.lines))
         return len(self.kernels) - 1
+
+
+def _notes(nests: list[Any]) -> tuple[str, ...]:
+    """What the fusion has noted about the nests of a launch, each once."""
+    found = {
+        f"{kind}: {note.data}"
+        for nest in nests
+        for kind in ("waits", "again")
+        for note in getattr(nest.attributes.get(kind), "data", ())
+    }
+    return tuple(sorted(found, reverse=True))
 
 
 def _title(traced: Traced, op: Any) -> list[str]:

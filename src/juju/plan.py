@@ -61,7 +61,8 @@ class Launch:
 
     The argument words are the addresses of `buffers`, then `sizes`. `cost` is the estimated time of one point in
     nanoseconds on one core, and decides the chunk size. `writes` are the positions in `buffers` of those the kernel
-    writes; it reads the others.
+    writes; it reads the others. `notes` say, in the user's terms, what it waits for in memory and what it computes
+    again, and why; each begins with `waits: ` or `again: `.
     """
 
     kernel: int
@@ -73,6 +74,7 @@ class Launch:
     flops: int = 0
     name: str = ""
     writes: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -139,9 +141,7 @@ class Plan:
             ),
             buffers=tuple(Buffer(**{**b, "shape": tuple(b["shape"])}) for b in raw["buffers"]),
             steps=tuple(
-                Launch(
-                    **{**s, "buffers": tuple(s["buffers"]), "sizes": tuple(s["sizes"]), "writes": tuple(s["writes"])}
-                )
+                Launch(**{**s, **{name: tuple(s[name]) for name in ("buffers", "sizes", "writes", "notes")}})
                 for s in raw["steps"]
             ),
             results=tuple(raw["results"]),

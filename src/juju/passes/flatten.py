@@ -45,6 +45,7 @@ def rebuild(
 ) -> None:
     """Puts a nest of the same body over other loops in the place of `nest`; its readers see the shapes they saw."""
     made = make_nest(space, ins, outs, nest.body.detach_block(0), nest.location, reduced)
+    made.attributes.update(nest.attributes)
     insert_before(made, nest)
     values = []
     for old, new in zip(nest.outs, made.outs, strict=True):

@@ -12,11 +12,12 @@ that costs less than writing and reading it, else it waits in memory. Results of
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
@@ -24,22 +25,25 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from juju.dialect import affine
-from juju.dialect._xdsl import insert_before, new_op, uniform_map
-from juju.dialect.body import ARGUMENTS, CumulateOp, ReadOp, ReduceOp
-from juju.dialect.ops import CustomOp, NestOp, ReshapeOp, ScalarOp, YieldOp, make_nest
+from juju.dialect._xdsl import insert_before, location_of, new_op, uniform_map
+from juju.dialect.body import ARGUMENTS, CumulateOp, ReduceOp
+from juju.dialect.ops import CustomOp, NestOp, ReshapeOp, YieldOp, make_nest
 from juju.dialect.types import element_of, shape_of
+from juju.passes.costs import Costs
 from juju.passes.flatten import root_of
-from juju.passes.inline import BodyBuilder, same_along_rows
-from juju.passes.spaces import Place, loops_in, point, position, refine
-
-CHEAP = 8
-"""Work, in the table's units, that is computed again at every point rather than stored and read."""
-
-MEMORY = 10
-"""Work that costs as much as writing a value and reading it again."""
+from juju.passes.inline import BodyBuilder
+from juju.passes.spaces import Place, loops_in, point, position, refine, same_along_rows
 
 FEW_ROWS, LONG_ROWS = 16, 1 << 15
 """Fewer rows than this, each of more points than that: the reduction is cut in parts, and what follows it waits."""
+
+
+FROM_CALL = "it comes from a custom operation"
+TOTAL = "it is complete only after a whole pass, and is read at other points than those it is made at"
+CUT = "it is a total of few long rows, which several cores compute in parts"
+LOOPS = "it is made in loops over other points"
+AGAIN = "it is read at other points, and computing it again would cost {work:.0f} operations {reads:.1f} times"
+"""Why a value waits in memory between two kernels."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,10 @@ class _Item:
                 seen.add(item)
                 stack += item.needs
         return False
+
+
+_Needs = dict[_Item, dict[SSAValue, str]]
+"""Items that must be done before, and the values they are waited for, with the reason."""
 
 
 class _Call(_Item):
@@ -121,6 +129,8 @@ class _Group(_Item):
     """Each member, and whether it runs over the rows only."""
     size: int = 0
     scalars: list[SSAValue] = field(default_factory=list)
+    waits: dict[SSAValue, str] = field(default_factory=dict)
+    """Values read from memory that others make, and why."""
 
     def made_at(self, root: SSAValue, walk: _Walk) -> Place | None:
         """The position of a member's result in its array, at a point of the walk."""
@@ -138,29 +148,19 @@ class _Fusion:
         self.items: list[_Group | _Call] = []
         self.maker: dict[SSAValue, _Group | _Call] = {}
         self.scalar_nests: dict[SSAValue, NestOp] = {}
-        self.nests: dict[SSAValue, NestOp] = {}
-        self.free: dict[SSAValue, NestOp] = {}
+        self.costs = Costs([op for op in block.ops if isinstance(op, NestOp)])
         self.fused: dict[SSAValue, SSAValue] = {}
-        self._work_of: dict[SSAValue, float] = {}
-        self._worth: dict[SSAValue, bool] = {}
 
     def run(self) -> None:
         ops = list(self.block.ops)
         if not any(isinstance(op, NestOp) for op in ops):
             return
         for op in ops:
-            if isinstance(op, NestOp):
-                if not op.space:
-                    self.scalar_nests.update((r, op) for r in op.outs)
-                elif 0 not in op.space and not any(
-                    isinstance(inner, (ReduceOp, CumulateOp)) for inner in op.body.block.ops
-                ):
-                    self.nests.update((r, op) for r in op.outs)
-                    if not op.ins and all(self._work(r) <= CHEAP for r in op.outs):
-                        self.free.update((r, op) for r in op.outs)
+            if isinstance(op, NestOp) and not op.space:
+                self.scalar_nests.update((r, op) for r in op.outs)
         for op in ops:
             if isinstance(op, NestOp) and op.space:
-                if not any(r in self.free for r in op.outs):
+                if not any(r in self.costs.free for r in op.outs):
                     self._assign(op)
             elif isinstance(op, CustomOp):
                 self._place_scalars(op)
@@ -170,61 +170,6 @@ class _Fusion:
             elif isinstance(op, ReturnOp):
                 self._place_scalars(op)
         self._build(ops)
-
-    # What is computed again -------------------------------------------------------------------------------------------
-
-    def pulls(self, root: SSAValue, along: bool) -> bool:
-        """Whether a value read at another point is computed there; `along`: once for each row only."""
-        return root in self.nests and (along or self._is_worth(root))
-
-    def is_cheap(self, root: SSAValue) -> bool:
-        """Whether a value of this very point is computed again rather than read from another group."""
-        return root in self.nests and self._work(root) <= MEMORY
-
-    def _is_worth(self, root: SSAValue) -> bool:
-        if root in self.free:
-            return True
-        if root not in self._worth:
-            work = self._work(root)
-            extra = 0.0 if work <= CHEAP else work * (self._reads(root) - 1)
-            self._worth[root] = extra <= MEMORY
-        return self._worth[root]
-
-    def _work(self, root: SSAValue) -> float:
-        """What computing one element costs, with all that would be computed again for it."""
-        if root not in self._work_of:
-            nest = self.nests.get(root)
-            total = 0.0
-            if nest is not None:
-                total = sum(op.ROW.cost for op in nest.body.block.ops if isinstance(op, ScalarOp))
-                size = max(math.prod(shape_of(root.type)), 1)
-                for value, arg in zip(nest.ins, nest.body.block.args, strict=True):
-                    source = root_of(value)
-                    if source in self.nests and self._is_worth(source):
-                        share = min(1, math.prod(shape_of(source.type)) / size)
-                        total += self._work(source) * _read_count(arg) * share
-            self._work_of[root] = total
-        return self._work_of[root]
-
-    def _reads(self, root: SSAValue) -> float:
-        """How often an element is read on average, readers at the point itself counting as one."""
-        size = max(math.prod(shape_of(root.type)), 1)
-        total, here = 0.0, False
-        for user, n in _users(root):
-            if isinstance(user, NestOp):
-                points = math.prod(user.space)
-                arg, amap = user.body.block.args[n], user.in_maps()[n]
-                if isinstance(arg.type, TensorType):
-                    total += points * _read_count(arg) / size
-                    continue
-                shape = shape_of(user.ins[n].type)
-                if position(amap.results, shape, user.space) != point(user.space):
-                    long = [extent for extent in user.space if extent != 1]
-                    rows = points // long[-1] if long and points else 1
-                    total += (rows if same_along_rows(amap.results, user.space) else points) / size
-                    continue
-            here = True
-        return total + here
 
     # Which group ------------------------------------------------------------------------------------------------------
 
@@ -245,11 +190,15 @@ class _Fusion:
         walk = _Walk(nest.space, frozenset(d for d in nest.reduced if nest.space[d] != 1))
         self._add(nest, group, walk, False, self._needs(nest, walk, False, None))
 
-    def _add(self, nest: NestOp, group: _Group, walk: _Walk, row: bool, needs: set[_Item]) -> None:
+    def _add(
+        self, nest: NestOp, group: _Group, walk: _Walk, row: bool, needs: dict[_Item, dict[SSAValue, str]]
+    ) -> None:
         group.walk = walk
         group.members[nest] = row
         group.size += len(nest.body.block.ops)
-        group.needs |= needs
+        for item, values in needs.items():
+            group.needs.add(item)
+            group.waits.update(values)
         self.maker.update((r, group) for r in nest.outs)
 
     def _joins(self, nest: NestOp, group: _Group) -> Iterator[tuple[_Walk, bool]]:
@@ -272,11 +221,14 @@ class _Fusion:
         if walk.reduced and not nest.reduced and walk.places(nest, row=True) is not None:
             yield walk, True
 
-    def _needs(self, nest: NestOp, walk: _Walk, row: bool, group: _Group | None) -> set[_Item]:
-        """The items that must be done before a nest that runs in `group`; that group itself if it cannot run in it."""
+    def _needs(self, nest: NestOp, walk: _Walk, row: bool, group: _Group | None) -> dict[_Item, dict[SSAValue, str]]:
+        """What must be done before a nest that runs in `group`, with the values it waits for and why.
+
+        It is the group itself if the nest cannot run in it.
+        """
         places = walk.places(nest, row)
         assert places is not None
-        found: set[_Item] = set()
+        found: _Needs = {}
         seen: set[tuple] = set()
         own = position(places, nest.space, walk.space)
         met = not row
@@ -303,19 +255,19 @@ class _Fusion:
             if made is not None and made == exact and not (walk.cut and made != point(walk.space)):
                 met = True
                 return
-            producer = self.nests.get(root)
-            if producer is not None and (along is not None or exact is None or exact != own or root in self.free):
+            producer = self.costs.nests.get(root)
+            if producer is not None and (along is not None or exact is None or exact != own or root in self.costs.free):
                 inner = bool(along) or (along is None and at is not None and same_along_rows(at, walk.space))
-                if self.pulls(root, inner):
+                if self.costs.pulls(root, inner):
                     places = None if at is None else affine.reshape(at, shape, producer.space, walk.space)
                     follow(producer, places, inner)
                     return
-            elif producer is not None and maker is not group and self.is_cheap(root):
+            elif producer is not None and maker is not group and self.costs.is_cheap(root):
                 assert at is not None
                 follow(producer, affine.reshape(at, shape, producer.space, walk.space), None)
                 return
             if maker is not None:
-                found.add(maker)
+                found.setdefault(maker, {})[root] = self._why(root, maker, made == exact, exact == own)
 
         def follow(reader: NestOp, places: Sequence[AffineExpr] | None, along: bool | None) -> None:
             for value, amap, arg in zip(reader.ins, reader.in_maps(), reader.body.block.args, strict=True):
@@ -324,15 +276,25 @@ class _Fusion:
 
         follow(nest, places, None)
         if not met and group is not None:  # a nest over the rows that reads nothing of the group has no reason to join
-            found.add(group)
+            found.setdefault(group, {})
         return found
+
+    def _why(self, root: SSAValue, maker: _Item, known: bool, here: bool) -> str:
+        """Why a value waits in memory."""
+        if isinstance(maker, _Call):
+            return FROM_CALL
+        if root not in self.costs.nests:
+            return CUT if known else TOTAL
+        if here:
+            return LOOPS
+        return AGAIN.format(work=self.costs.work(root), reads=self.costs.reads(root))
 
     def _place_scalars(self, reader: Operation) -> None:
         """Gives every rank-0 value, and every free one, that `reader` needs in memory a group that writes it."""
         for value in reader.operands:
             root = root_of(value)
-            if root in self.free and root not in self.maker:
-                self._assign(self.free[root])
+            if root in self.costs.free and root not in self.maker:
+                self._assign(self.costs.free[root])
             if root not in self.scalar_nests or root in self.maker:
                 continue
             needs = self._makers(root)
@@ -370,9 +332,12 @@ class _Fusion:
                     body = self._fill(item, results)
                     wanted |= {i.array for i in body.inputs}
                     bodies[item] = body, results
+        made = Counter(r for body, _ in bodies.values() for r in {*body.env, *body.again})
         for item in order:
             if isinstance(item, _Group) and item in bodies:
-                self._make(item, *bodies[item])
+                body, results = bodies[item]
+                body.again = {r: why for r, why in body.again.items() if made[r] > 1}
+                self._make(item, body, results)
             elif isinstance(item, _Call):
                 item.op.operands = [self._final(v, last) for v in item.op.operands]
                 item.op.detach()
@@ -399,7 +364,7 @@ class _Fusion:
 
     def _fill(self, group: _Group, results: list[SSAValue]) -> BodyBuilder:
         walk = group.walk
-        body = BodyBuilder(self, walk.space, lambda root: group.made_at(root, walk))
+        body = BodyBuilder(self.costs, self.scalar_nests, walk.space, lambda root: group.made_at(root, walk))
         needed = self._needed(group, results)
         for nest, row in group.members.items():
             if nest in needed:
@@ -450,6 +415,8 @@ class _Fusion:
         ]
         origin = list(group.members)[-1] if group.members else self.scalar_nests[group.scalars[-1]]
         nest = make_nest(walk.space, ins, outs, body.block, origin.location, sorted(walk.reduced))
+        waits = {r: why for r, why in group.waits.items() if any(i.array is r for i in body.inputs)}
+        nest.attributes.update(_notes("waits", waits) | _notes("again", body.again))
         insert_before(nest, last)
         for old, new in zip(values, nest.outs, strict=True):
             new.name_hint = old.name_hint
@@ -465,6 +432,17 @@ class _Fusion:
 
     def _final(self, value: SSAValue, anchor: Operation) -> SSAValue:
         return self._in_memory(root_of(value), value.type, anchor)
+
+
+def _notes(kind: str, values: dict[SSAValue, str]) -> dict[str, Attribute]:
+    """An attribute of a nest that says for each value why it waits, or is computed again."""
+    if not values:
+        return {}
+    notes = []
+    for root, why in values.items():
+        place = location_of(root.owner) if isinstance(root.owner, Operation) else None
+        notes.append(StringAttr(f"{root.name_hint or 'a value'}{f' of {place[0]}:{place[1]}' if place else ''}: {why}"))
+    return {kind: ArrayAttr(notes)}
 
 
 def _counts(nest: NestOp) -> bool:
@@ -484,17 +462,3 @@ def _is_full(nest: NestOp, result: SSAValue) -> bool:
     """Whether a result of a nest that reduces is written along its reduction loops as well."""
     amap = nest.out_maps()[list(nest.outs).index(result)]
     return any(d in amap.used_dims() for d in nest.reduced if nest.space[d] != 1)
-
-
-def _read_count(arg: SSAValue) -> int:
-    """How many values a body reads through an argument at one point."""
-    return sum(1 for use in arg.uses if isinstance(use.operation, ReadOp)) if isinstance(arg.type, TensorType) else 1
-
-
-def _users(root: SSAValue) -> Iterator[tuple[Operation, int]]:
-    """Who reads a value, directly or under another shape, and as which operand."""
-    for use in root.uses:
-        if isinstance(use.operation, ReshapeOp):
-            yield from _users(use.operation.result)
-        else:
-            yield use.operation, use.index

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
@@ -15,8 +15,9 @@ from juju.dialect.body import IndexOp, ReadOp, read
 from juju.dialect.ops import NestOp, YieldOp
 from juju.dialect.types import shape_of
 from juju.passes.body import Body
+from juju.passes.costs import Costs
 from juju.passes.flatten import root_of
-from juju.passes.spaces import Place, point, position
+from juju.passes.spaces import Place, point, position, same_along_rows
 
 
 class Digits(NamedTuple):
@@ -31,17 +32,10 @@ Index = AffineExpr | SSAValue | Digits
 
 Indices = tuple[Index, ...]
 
-
-class Choices(Protocol):
-    """What the fusion has decided."""
-
-    scalar_nests: dict[SSAValue, NestOp]
-    nests: dict[SSAValue, NestOp]
-    free: dict[SSAValue, NestOp]
-
-    def pulls(self, root: SSAValue, along: bool) -> bool: ...
-
-    def is_cheap(self, root: SSAValue) -> bool: ...
+SAME = "cheaper than writing and reading it"
+OTHER = "where it is read, at other points"
+ALONG = "once for each row"
+"""Why a value is computed again."""
 
 
 class BodyBuilder(Body):
@@ -49,14 +43,18 @@ class BodyBuilder(Body):
 
     def __init__(
         self,
-        choices: Choices,
+        costs: Costs,
+        scalar_nests: dict[SSAValue, NestOp],
         space: tuple[int, ...],
         made_at: Callable[[SSAValue], Place | None],
     ) -> None:
         super().__init__(space)
-        self.choices = choices
+        self.costs = costs
+        self.scalar_nests = scalar_nests
         self.made_at = made_at
         self.env: dict[SSAValue, SSAValue] = {}
+        self.again: dict[SSAValue, str] = {}
+        """Values that are computed here though another nest makes them too, and why."""
         self._pulled: dict[tuple, list[SSAValue]] = {}
 
     def member(self, nest: NestOp, places: Sequence[AffineExpr]) -> None:
@@ -67,7 +65,7 @@ class BodyBuilder(Body):
     def rank_0(self, root: SSAValue) -> SSAValue:
         """The result of a rank-0 nest, computed here."""
         if root not in self.env:
-            nest = self.choices.scalar_nests[root]
+            nest = self.scalar_nests[root]
             self.env.update(zip(nest.outs, self._copy(nest, (), None, None, along=True), strict=True))
         return self.env[root]
 
@@ -116,19 +114,19 @@ class BodyBuilder(Body):
         space: tuple[int, ...],
     ) -> SSAValue:
         root = root_of(value)
-        if root in self.choices.scalar_nests:
+        if root in self.scalar_nests:
             return self.rank_0(root)
         shape = shape_of(value.type)
         exact = None if not _is_affine(at) else position(at, shape, self.space)  # type: ignore[arg-type]
         if exact is not None and self.made_at(root) == exact and root in self.env:
             return self.env[root]
-        producer = self.choices.nests.get(root)
-        other = along is not None or exact is None or exact != own or root in self.choices.free
+        producer = self.costs.nests.get(root)
+        other = along is not None or exact is None or exact != own or root in self.costs.free
         if producer is not None and other:
             inner = bool(along) or (along is None and self._same_along_rows(at))
-            if self.choices.pulls(root, inner):
+            if self.costs.pulls(root, inner):
                 return self._pull(root, producer, at, shape, mask, None, inner)
-        elif producer is not None and self.made_at(root) is None and self.choices.is_cheap(root):
+        elif producer is not None and self.made_at(root) is None and self.costs.is_cheap(root):
             return self._pull(root, producer, at, shape, mask, own, None)
         return self._load(value, root, at, shape, mask, exact)
 
@@ -146,6 +144,10 @@ class BodyBuilder(Body):
         own: Place | None,
         along: bool | None,
     ) -> SSAValue:
+        if along is None or not along:
+            self.again.setdefault(root, SAME if along is None else OTHER)
+        else:
+            self.again.setdefault(root, ALONG)
         key = (nest, at, shape, mask)
         if key not in self._pulled:
             if _is_affine(at):
@@ -251,12 +253,6 @@ class BodyBuilder(Body):
         if a is None or b is None:
             return a if b is None else b
         return self.scalar("and", [a, b])
-
-
-def same_along_rows(at: Sequence[AffineExpr], space: Sequence[int]) -> bool:
-    """Whether affine indices do not change along the innermost loop that is longer than 1."""
-    long = [d for d, extent in enumerate(space) if extent != 1]
-    return not long or all(long[-1] not in e.used_dims() for e in at)
 
 
 def _is_affine(at: Indices) -> bool:

@@ -180,6 +180,7 @@ def _drop_operands(nest: NestOp) -> None:
         if not arg.uses:
             block.erase_arg(arg)
     made = make_nest(nest.space, ins, outs, nest.body.detach_block(0), nest.location, nest.reduced)
+    made.attributes.update(nest.attributes)
     insert_before(made, nest)
     replace_op(nest, made.outs)
 

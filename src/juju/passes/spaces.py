@@ -62,3 +62,9 @@ def position(indices: Sequence[AffineExpr], shape: Sequence[int], space: Sequenc
         return None
     walked = {d: c for d, c in found.coefficients.items() if space[d] != 1}
     return Place(Linear(walked, found.constant), math.prod(shape))
+
+
+def same_along_rows(at: Sequence[AffineExpr], space: Sequence[int]) -> bool:
+    """Whether affine indices do not change along the innermost loop that is longer than 1."""
+    long = [d for d, extent in enumerate(space) if extent != 1]
+    return not long or all(long[-1] not in e.used_dims() for e in at)

@@ -228,6 +228,7 @@ class _Split:
         made = make_nest(body.space, body.ins(), outs, body.block, nest.location, reduced)
         for op in made.body.block.ops:
             op.location = nest.location
+        made.attributes.update(nest.attributes)
         insert_before(made, nest)
         return list(made.outs)
 

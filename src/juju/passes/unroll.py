@@ -17,8 +17,8 @@ from juju.dialect.body import ARGUMENTS, CumulateOp, ReduceOp
 from juju.dialect.ops import NestOp, ReshapeOp, ScalarOp, YieldOp, make_nest
 from juju.dialect.types import is_half
 from juju.passes.body import Body
+from juju.passes.costs import CHEAP
 from juju.passes.flatten import root_of
-from juju.passes.fuse import CHEAP
 
 MOST = 8
 """Reductions of more elements keep their loops."""

@@ -1,0 +1,106 @@
+"""What computing a value again costs, beside writing it and reading it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation, SSAValue
+
+from juju.dialect.body import CumulateOp, ReadOp, ReduceOp
+from juju.dialect.ops import NestOp, ReshapeOp, ScalarOp
+from juju.dialect.types import shape_of
+from juju.passes.flatten import root_of
+from juju.passes.spaces import point, position, same_along_rows
+
+CHEAP = 8
+"""Work, in the table's units, that is computed again at every point rather than stored and read."""
+
+MEMORY = 10
+"""Work that costs as much as writing a value and reading it again."""
+
+
+class Costs:
+    """Knows the nests of a function that may be computed again: those that neither reduce nor cumulate."""
+
+    def __init__(self, nests: list[NestOp]) -> None:
+        self.nests: dict[SSAValue, NestOp] = {}
+        self.free: dict[SSAValue, NestOp] = {}
+        """Results of nests that read nothing and cost little: constants, indices. They are nowhere read from memory."""
+        self._work: dict[SSAValue, float] = {}
+        self._worth: dict[SSAValue, bool] = {}
+        for nest in nests:
+            loops = any(isinstance(op, (ReduceOp, CumulateOp)) for op in nest.body.block.ops)
+            if nest.space and 0 not in nest.space and not loops:
+                self.nests.update((r, nest) for r in nest.outs)
+                if not nest.ins and all(self.work(r) <= CHEAP for r in nest.outs):
+                    self.free.update((r, nest) for r in nest.outs)
+
+    def pulls(self, root: SSAValue, along: bool) -> bool:
+        """Whether a value read at another point is computed there; `along`: once for each row only."""
+        return root in self.nests and (along or self.is_worth(root))
+
+    def is_cheap(self, root: SSAValue) -> bool:
+        """Whether a value of this very point is computed again rather than read from another group."""
+        return root in self.nests and self.work(root) <= MEMORY
+
+    def is_worth(self, root: SSAValue) -> bool:
+        """Whether computing a value wherever it is read costs less than keeping it."""
+        if root in self.free:
+            return True
+        if root not in self._worth:
+            work = self.work(root)
+            extra = 0.0 if work <= CHEAP else work * (self.reads(root) - 1)
+            self._worth[root] = extra <= MEMORY
+        return self._worth[root]
+
+    def work(self, root: SSAValue) -> float:
+        """What computing one element costs, with all that would be computed again for it."""
+        if root not in self._work:
+            nest = self.nests.get(root)
+            total = 0.0
+            if nest is not None:
+                total = sum(op.ROW.cost for op in nest.body.block.ops if isinstance(op, ScalarOp))
+                size = max(math.prod(shape_of(root.type)), 1)
+                for value, arg in zip(nest.ins, nest.body.block.args, strict=True):
+                    source = root_of(value)
+                    if source in self.nests and self.is_worth(source):
+                        share = min(1, math.prod(shape_of(source.type)) / size)
+                        total += self.work(source) * _read_count(arg) * share
+            self._work[root] = total
+        return self._work[root]
+
+    def reads(self, root: SSAValue) -> float:
+        """How often an element is read on average, readers at the point itself counting as one."""
+        size = max(math.prod(shape_of(root.type)), 1)
+        total, here = 0.0, False
+        for user, n in _users(root):
+            if isinstance(user, NestOp):
+                points = math.prod(user.space)
+                arg, amap = user.body.block.args[n], user.in_maps()[n]
+                if isinstance(arg.type, TensorType):
+                    total += points * _read_count(arg) / size
+                    continue
+                shape = shape_of(user.ins[n].type)
+                if position(amap.results, shape, user.space) != point(user.space):
+                    long = [extent for extent in user.space if extent != 1]
+                    rows = points // long[-1] if long and points else 1
+                    total += (rows if same_along_rows(amap.results, user.space) else points) / size
+                    continue
+            here = True
+        return total + here
+
+
+def _read_count(arg: SSAValue) -> int:
+    """How many values a body reads through an argument at one point."""
+    return sum(1 for use in arg.uses if isinstance(use.operation, ReadOp)) if isinstance(arg.type, TensorType) else 1
+
+
+def _users(root: SSAValue) -> Iterator[tuple[Operation, int]]:
+    """Who reads a value, directly or under another shape, and as which operand."""
+    for use in root.uses:
+        if isinstance(use.operation, ReshapeOp):
+            yield from _users(use.operation.result)
+        else:
+            yield use.operation, use.index
