@@ -808,6 +808,15 @@ def test_results_do_not_depend_on_threads(built) -> None:
                 assert one.tobytes() == other.tobytes(), name
 
 
+def test_large_results_go_around_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("juju._lower.stream_bytes", lambda: 0)
+    cases = [case for name, case in CASES.items() if name.startswith(("turned 64", "turned 70", "strided"))]
+    for case, run in zip(cases, build([case.text for case in cases]), strict=True):
+        assert "stream" in run.plan.kernels[0].text
+        assert run.plan.launches[0].sizes[-1] == 1
+        np.testing.assert_array_equal(run(*case.operands)[0], case.expect(*case.operands))
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_nest(name: str, built) -> None:
     found = built[name](*CASES[name].operands)

@@ -22,7 +22,7 @@ from .half import fence, narrow, round_to, widen
 from .memory import LINE, aligned, live, load, splat, store
 from .running import Running, Runnings
 from .scratch import release, scratch
-from .sweep import LANES, sweep, sweep_back, sweep_stream
+from .sweep import LANES, drain, sweep, sweep_back, sweep_down, sweep_stream
 from .tile import TILE, tile, tiles, turn
 from .total import BLOCK, STEPS, Total, Totals, merged
 from .words import Args, GRAIN, array, padded, size

@@ -28,8 +28,8 @@ def turn[
 ](target: Pointer[Scalar[dt], MutAnyOrigin], source: Pointer[Scalar[dt], MutAnyOrigin], step: Int, rows: Int, columns: Int):
     """Fills a tile: its row `r` and column `c` is element `r + c * step` of `source`, for `r < rows`, `c < columns`."""
     comptime lanes = min(LANES, LINE // size_of[dt]())
-    for row in range(0, rows, lanes):
-        for column in range(0, columns, lanes):
+    for column in range(0, columns, lanes):
+        for row in range(0, rows, lanes):
             var from_ = source.unsafe_offset(row + column * step)
             var to = target.unsafe_offset(row * TILE + column)
             if row + lanes <= rows and column + lanes <= columns:

@@ -27,11 +27,11 @@ __all__ = ["BodyWriter", "Line", "NestText", "short_path"]
 
 HELPERS = (
     frozenset(
-        "Args LANES LINE fence aligned array load narrow padded round_to size splat store widen sweep sweep_stream "
-        "args sizes lo hi i n stop start at w tail stream large around body point end row first last block live "
-        "GRAIN BLOCK STEPS indices load_where load_one load_reversed reversed_where load_strided gather gather_where "
-        "divide modulo sweep_back left right unit tile tiles turn TILE Total Totals Extreme Extremes Running Runnings "
-        "scratch release merged".split()
+        "Args LANES LINE fence aligned array load narrow padded round_to size splat store widen sweep "
+        "sweep_stream args sizes lo hi i n stop start at w tail stream large around body point end row first "
+        "last block live GRAIN BLOCK STEPS indices load_where load_one load_reversed reversed_where load_strided "
+        "gather gather_where divide modulo sweep_back sweep_down drain left right unit tile tiles turn TILE "
+        "Total Totals Extreme Extremes Running Runnings scratch release merged".split()
     )
     | {f"{letter}{k}" for letter in ("n", "d", "body_") for k in range(16)}
     | frozenset(COMBINERS.values())
@@ -40,6 +40,12 @@ HELPERS = (
 
 GRAIN = 64
 """Points of a launch that stand for one row or one row of tiles; `juju_kernel` has the same."""
+
+DOWN_WORK = 8
+"""Bodies of fewer operations that walk down an array read more neighbours at each step, as memory wants it."""
+
+ROW_COST = 4.0
+"""What it costs to begin and to end a row, in ns."""
 
 STREAM_WORK = 40
 """Bodies of more operations than this are bound by the cores, not by memory."""
@@ -468,15 +474,25 @@ class BodyWriter:
         text.cost = max(work * widest * 0.006, text.bytes * 0.03) if space else 1.0
         if self.reduced:
             steps = math.prod(space[d] for d in self.reduced)
-            text.cost *= steps / (GRAIN if text.by_rows else 1)
-        elif self.rank == 1 and work <= STREAM_WORK:
+            text.cost = (text.cost * steps + ROW_COST) / GRAIN if text.by_rows else text.cost * steps
+        elif (self.rank == 1 or self.tiling is not None) and work <= STREAM_WORK:
             written = zip(outs, self.nest.out_maps(), strict=True)
             text.streams = [pointer for pointer, amap in written if amap.used_dims()]
-        registers = 4 if work <= 60 else 2 if work <= 240 else 1
+        registers = self._registers(work, ops)
         registers = max(1, registers // 2) if widest == 8 else registers
-        if text.by_rows and any(isinstance(op, ReduceOp) and op.kind.data == "general" for op in ops):
-            registers = 1
+        text.down = registers > 4
         text.width = f"{registers} * LANES" if registers > 1 else "LANES"
+
+    def _registers(self, work: float, ops: list[Operation]) -> int:
+        """float32 registers of one vector."""
+        text = self.text
+        if self.reduced and any(isinstance(op, ReduceOp) and op.kind.data == "general" for op in ops):
+            return 1 if text.by_rows else 4
+        if work > 60:
+            return 2 if work <= 240 else 1
+        if not self.reduced or text.by_rows or any(isinstance(op, CumulateOp) for op in ops):
+            return 4
+        return 16 if work <= DOWN_WORK else 8
 
     def _repeats(self, op: Operation) -> bool:
         if isinstance(op, (ReduceOp, CumulateOp)):

@@ -119,7 +119,9 @@ def _render(kernel: KernelOp, *, readable: bool, title: Sequence[str]) -> tuple[
         if nest.words:
             helpers.add("size")
         if nest.rank and not nest.by_rows:
-            helpers |= {"sweep_stream", "aligned"} if nest.streams else {"sweep"}
+            helpers |= {"sweep_stream", "aligned"} if nest.streams else {"sweep_down" if nest.down else "sweep"}
+        if nest.tiled and nest.streams:
+            helpers.add("drain")
         if any(phase.closing for phase in nest.phases):
             helpers.add("BLOCK" if nest.by_rows else "STEPS")
         for f in nest.functions:
@@ -194,6 +196,7 @@ def _shown(nest: NestText, readable: bool, sources: list[tuple[str, int]]) -> di
         "has_rows": nest.has_rows,
         "points": nest.points,
         "inner": nest.inner,
+        "sweep": "sweep_down" if nest.down else "sweep",
         "tiled": nest.tiled,
         "tiled_extent": nest.tiled_extent,
         "others": nest.others,

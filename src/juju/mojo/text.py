@@ -84,6 +84,8 @@ class NestText:
     """The extent of the vectors' loop, and whether rows stand around it."""
     has_rows: bool = False
     width: str = "LANES"
+    down: bool = False
+    """Whether the width is more than that of other nests, for a body that walks down an array."""
     streams: list[str] = field(default_factory=list)
     """The results' pointers, if memory bounds the nest: large ones are then stored around the cache."""
     cost: float = 0.0
