@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 from nest_support import build, nest, plan_of
@@ -815,6 +816,31 @@ def test_large_results_go_around_the_cache(monkeypatch: pytest.MonkeyPatch) -> N
         assert "stream" in run.plan.kernels[0].text
         assert run.plan.launches[0].sizes[-1] == 1
         np.testing.assert_array_equal(run(*case.operands)[0], case.expect(*case.operands))
+
+
+def test_long_sums_are_as_accurate_as_those_of_xla() -> None:
+    n = 10_000_000
+    x = RNG.random(n, dtype=np.float32)
+    flat, row, down = f"{n}xf32", f"{n // 10}xf32", f"{n // 16}x16xf32"
+    texts = [
+        nest((n,), [(flat, "d0")], [("f32", "")], total("add"), reduced=(0,)),
+        nest((n // 16, 16), [(down, "d0, d1")], [("16xf32", "d1")], total("add"), reduced=(0,)),
+        nest((n // 10,), [(row, "d0")], [(row, "d0")], running("add"), reduced=(0,)),
+        nest(
+            (n // 16, 16),
+            [(f"{n // 16}x16xf32", "d0, d1")],
+            [(f"{n // 16}x16xf32", "d0, d1")],
+            running("add"),
+            reduced=(0,),
+        ),
+    ]
+    theirs = [lambda x: x.sum(), lambda x: x.sum(0), lambda x: jax.numpy.cumsum(x), lambda x: jax.numpy.cumsum(x, 0)]
+    exact = [np.sum, lambda x: x.sum(0), np.cumsum, lambda x: x.cumsum(0)]
+    arrays = [x, x.reshape(-1, 16), x[: n // 10], x.reshape(-1, 16)]
+    for run, other, reference, a in zip(build(texts), theirs, exact, arrays, strict=True):
+        want = reference(a.astype("f8"))
+        error, bound = (np.max(np.abs(y - want) / want) for y in (run(a)[0], np.asarray(jax.jit(other)(a))))
+        assert error <= max(bound, 2e-7), run.plan.kernels[0].text
 
 
 @pytest.mark.parametrize("name", CASES)

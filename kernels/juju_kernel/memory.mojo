@@ -62,3 +62,12 @@ def splat[dt: DType, //, w: SIMDLength](x: SIMD[dt, 1]) -> SIMD[dt, w]:
         return rebind[SIMD[dt, w]](SIMD[DType.bool, w](fill=Bool(x)))
     else:
         return SIMD[dt, w](x)
+
+
+@always_inline
+def chosen[dt: DType, w: SIMDLength, //](mask: SIMD[DType.bool, w], a: SIMD[dt, w], b: SIMD[dt, w]) -> SIMD[dt, w]:
+    """`a` where `mask` is true, else `b`."""
+    comptime if dt == DType.bool:
+        return (a & rebind[SIMD[dt, w]](mask)) | (b & ~rebind[SIMD[dt, w]](mask))
+    else:
+        return mask.select(a, b)

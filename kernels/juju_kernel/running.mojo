@@ -3,9 +3,8 @@
 from std.math import iota
 from std.sys import simd_width_of
 
-from .combine import Combiner, Sum
-from .memory import live
-from .total import chosen
+from .combine import Combiner
+from .memory import chosen, live
 
 
 @always_inline

@@ -27,6 +27,9 @@ def turn[
     dt: DType, //
 ](target: Pointer[Scalar[dt], MutAnyOrigin], source: Pointer[Scalar[dt], MutAnyOrigin], step: Int, rows: Int, columns: Int):
     """Fills a tile: its row `r` and column `c` is element `r + c * step` of `source`, for `r < rows`, `c < columns`."""
+    comptime if dt == DType.bfloat16 or dt == DType.float16:  # as floats they are moved one by one
+        turn(target.unsafe_bitcast[UInt16](), source.unsafe_bitcast[UInt16](), step, rows, columns)
+        return
     comptime lanes = min(LANES, LINE // size_of[dt]())
     for column in range(0, columns, lanes):
         for row in range(0, rows, lanes):

@@ -1,12 +1,13 @@
 """Totals over the steps of a reduction.
 
 Lanes are combined in a fixed order, so a total does not depend on how many threads there are. A sum of floats is closed
-after each block of steps: what was summed goes to a second sum, so that rounding errors grow with the length of a block
-and with the number of blocks, and not with their product.
+after each block of steps: what was summed goes to a second sum that carries its rounding errors along, so that errors
+grow with the length of a block only.
 """
 
 from .combine import Combiner
-from .memory import live
+from .memory import chosen, live
+from .running import Runnings
 from .sweep import LANES
 
 comptime BLOCK = 4096
@@ -16,27 +17,18 @@ comptime STEPS = 256
 """Innermost steps between two closings of the lanes' totals."""
 
 
-@always_inline
-def chosen[dt: DType, w: SIMDLength, //](mask: SIMD[DType.bool, w], a: SIMD[dt, w], b: SIMD[dt, w]) -> SIMD[dt, w]:
-    """`a` where `mask` is true, else `b`."""
-    comptime if dt == DType.bool:
-        return (a & rebind[SIMD[dt, w]](mask)) | (b & ~rebind[SIMD[dt, w]](mask))
-    else:
-        return mask.select(a, b)
-
-
 struct Total[C: Combiner, dt: DType, width: SIMDLength](TrivialRegisterPassable):
     """The total of one row, taken in vectors of `width` and, at its end, of `LANES`."""
 
     var wide: SIMD[Self.dt, Self.width]
     var rest: SIMD[Self.dt, LANES]
-    var closed: SIMD[Self.dt, Self.width]
+    var closed: Runnings[Self.C, Self.dt, Self.width]
 
     @always_inline
     def __init__(out self):
         self.wide = Self.C.identity[Self.dt, Self.width]()
         self.rest = Self.C.identity[Self.dt, LANES]()
-        self.closed = Self.C.identity[Self.dt, Self.width]()
+        self.closed = Runnings[Self.C, Self.dt, Self.width]()
 
     @always_inline
     def take[w: SIMDLength, //, tail: Bool](mut self, x: SIMD[Self.dt, w], i: Int, stop: Int):
@@ -50,13 +42,13 @@ struct Total[C: Combiner, dt: DType, width: SIMDLength](TrivialRegisterPassable)
     @always_inline
     def close(mut self):
         """Ends a block."""
-        self.closed = Self.C.combine(self.closed, self.wide)
+        self.closed.add(self.wide)
         self.wide = Self.C.identity[Self.dt, Self.width]()
 
     @always_inline
     def value(self) -> Scalar[Self.dt]:
         """The total of all that was taken."""
-        var whole = fold[Self.C](Self.C.combine(self.closed, self.wide))
+        var whole = fold[Self.C](Self.C.combine(self.closed.value(), self.wide))
         return Self.C.combine(whole, fold[Self.C](self.rest))
 
 
@@ -64,12 +56,12 @@ struct Totals[C: Combiner, dt: DType, w: SIMDLength](TrivialRegisterPassable):
     """One total for each lane."""
 
     var block: SIMD[Self.dt, Self.w]
-    var closed: SIMD[Self.dt, Self.w]
+    var closed: Runnings[Self.C, Self.dt, Self.w]
 
     @always_inline
     def __init__(out self):
         self.block = Self.C.identity[Self.dt, Self.w]()
-        self.closed = Self.C.identity[Self.dt, Self.w]()
+        self.closed = Runnings[Self.C, Self.dt, Self.w]()
 
     @always_inline
     def take(mut self, x: SIMD[Self.dt, Self.w]):
@@ -79,13 +71,13 @@ struct Totals[C: Combiner, dt: DType, w: SIMDLength](TrivialRegisterPassable):
     @always_inline
     def close(mut self):
         """Ends a block."""
-        self.closed = Self.C.combine(self.closed, self.block)
+        self.closed.add(self.block)
         self.block = Self.C.identity[Self.dt, Self.w]()
 
     @always_inline
     def value(self) -> SIMD[Self.dt, Self.w]:
         """The totals of all that was taken."""
-        return Self.C.combine(self.closed, self.block)
+        return Self.C.combine(self.closed.value(), self.block)
 
 
 @always_inline

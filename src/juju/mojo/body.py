@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from xdsl.dialects.builtin import IndexType, IntegerType, TensorType
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from juju.dialect._xdsl import location_of
 from juju.dialect.body import CumulateOp, ExtentOp, IndexOp, ReadOp, ReduceOp
@@ -378,14 +378,25 @@ class BodyWriter:
         self.text.helpers.add("widen")
         return f"widen({text})"
 
-    def loaded(self, ty: Attribute, text: str) -> str:
+    def is_moved(self, value: SSAValue) -> bool:
+        """Whether a value is read and written, and not looked at."""
+        read = isinstance(value, BlockArgument) or isinstance(value.owner, ReadOp)
+        return read and all(isinstance(use.operation, YieldOp) for use in value.uses)
+
+    def loaded(self, value: SSAValue, text: str) -> str:
         """What is in memory as it is in a register."""
+        ty = value.type
+        if self.is_moved(value):
+            return text
         if kind_of(ty) == "b":
             return f"{text}.ne(0)"
         return self._widened(text) if is_half(ty) else text
 
-    def stored(self, ty: Attribute, text: str) -> str:
+    def stored(self, value: SSAValue, text: str) -> str:
         """What is in a register as it is in memory."""
+        ty = value.type
+        if self.is_moved(value):
+            return text
         if kind_of(ty) == "b":
             return f"{text}.cast[DType.uint8]()"
         if is_half(ty):
@@ -414,20 +425,18 @@ class BodyWriter:
     def _stores(self, outs: list[str]) -> None:
         """The results that are known after this phase's values."""
         first, reduced, phase = len(self.nest.ins), set(self.reduced), self.phase
-        for n, (pointer, result, value, amap) in enumerate(
-            zip(outs, self.nest.outs, self.nest.yielded(), self.nest.out_maps(), strict=True)
-        ):
-            used, element = amap.used_dims(), element_of(result.type)
+        for n, (pointer, value, amap) in enumerate(zip(outs, self.nest.yielded(), self.nest.out_maps(), strict=True)):
+            used = amap.used_dims()
             along = bool(used & reduced)
             known = self.plan.stores[n] if along or not reduced else self.plan.phase[value]
             if known != phase:
                 continue
             self.text.helpers.add("store")
             if not used and ((self.levels[value] == UNIFORM and known == 0) or value in self.inline):
-                text = self.stored(element, self.operand(value, UNIFORM))
+                text = self.stored(value, self.operand(value, UNIFORM))
                 self.text.uniform_stores.append(Line(f"store({pointer}, 0, {text}, 1)"))
             elif along or not reduced:
-                text = self.stored(element, self.operand(value, POINT))
+                text = self.stored(value, self.operand(value, POINT))
                 how = "tail, stream" if self.text.streams else "tail"
                 place = self.loads.line_pointer(first + n, pointer)
                 self.sink(POINT).append(Line(f"store[{how}]({place}, i, {text}, stop)"))
@@ -436,11 +445,10 @@ class BodyWriter:
 
     def _store_total(self, n: int, pointer: str, value: SSAValue, used: set[int]) -> None:
         """A result that is written once for all steps of the reduction loops."""
-        element = element_of(self.nest.outs[n - len(self.nest.ins)].type)
         place = self.loads.row_pointer(n, pointer)
         lines = self.sink(LANE)
         if not self.text.by_rows:
-            text = self.stored(element, self.operand(value, LANE))
+            text = self.stored(value, self.operand(value, LANE))
             if used:
                 lines.append(Line(f"store[tail]({place}, i, {text}, stop)"))
                 return
@@ -448,7 +456,7 @@ class BodyWriter:
             self.text.helpers.add("store")
             lines += [Line(f"if {test}:"), Line(f"    store({pointer}, 0, {text}.slice[1](), 1)")]
             return
-        text = self.stored(element, self.operand(value, ROW))
+        text = self.stored(value, self.operand(value, ROW))
         if used or not self.access.outer:
             lines.append(Line(f"store({place}, 0, {text}, 1)"))
         else:

@@ -106,7 +106,7 @@ class Loads:
             text = f"load[1]({self.line_pointer(n, pointer)}, 0, 1)"
         else:
             text = self._vector(n, pointer, place)
-        writer.emit(arg, writer.name(arg, "x"), writer.loaded(arg.type, text), None)
+        writer.emit(arg, writer.name(arg, "x"), writer.loaded(arg, text), None)
 
     def _vector(self, n: int, pointer: str, place: Place) -> str:
         helpers = self.writer.text.helpers
@@ -178,7 +178,7 @@ class Loads:
             text = self._read_any(op, pointer, level)
         else:
             text = self._read_line(op, pointer, level, slope)
-        writer.emit(op.result, writer.name(op.result, "x"), writer.loaded(op.result.type, text), None)
+        writer.emit(op.result, writer.name(op.result, "x"), writer.loaded(op.result, text), None)
 
     def _strides(self, op: ReadOp, pointer: str) -> list[str]:
         """The strides of an array's axes, as Ints; the last one's is empty."""

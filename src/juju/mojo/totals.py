@@ -134,7 +134,7 @@ class Totals:
     def keep(self, value: SSAValue) -> None:
         """Stores a value for later passes."""
         writer = self.writer
-        text = writer.stored(value.type, writer.operand(value, POINT))
+        text = writer.stored(value, writer.operand(value, POINT))
         writer.text.helpers.add("store")
         place = self._kept_place(value)
         if value in self.scratch and not self.by_rows:
@@ -152,7 +152,7 @@ class Totals:
             if value in self.scratch and not self.by_rows
             else f"load[w, tail]({place}, i, stop)"
         )
-        writer.sink(POINT).append(Line(f"var {writer.names[value]} = {writer.loaded(value.type, load)}"))
+        writer.sink(POINT).append(Line(f"var {writer.names[value]} = {writer.loaded(value, load)}"))
 
     def _kept_place(self, value: SSAValue) -> str:
         if value not in self.places and value not in self.scratch:
