@@ -281,7 +281,7 @@ class BodyWriter:
         if self.rank == 1 and work <= STREAM_WORK:
             written = zip(outs, self.nest.out_maps(), strict=True)
             self.text.streams = [pointer for pointer, amap in written if amap.used_dims()]
-        registers = 4 if work <= 60 else 2 if work <= 240 else 1
+        registers = 4 if work <= 320 else 2
         registers = max(1, registers // 2) if widest == 8 else registers
         self.text.width = f"{registers} * LANES" if registers > 1 else "LANES"
 
