@@ -74,13 +74,13 @@ def erf_rest(x: Number) -> Number:
     return mp.erf(x) - x
 
 
-def scaled_complement(centre: str) -> Callable[[Number], Number]:
-    """exp(a**2) erfc(a) (a + centre) as a function of q = (a - centre) / (a + centre)."""
-    c = mp.mpf(centre)
+def scaled_complement(root: str, slope: bool = False) -> Callable[[Number], Number]:
+    """exp(a**2) erfc(a) (a + 2) as a function of q = (a - root) / (a + 2), or minus its elasticity in a + 2."""
 
     def function(q):
-        a = c * (1 + q) / (1 - q)
-        return mp.exp(a * a) * mp.erfc(a) * (a + c)
+        a = (mp.mpf(root) + 2 * q) / (1 - q)
+        scaled = mp.exp(a * a) * mp.erfc(a)
+        return (a + 2) * ((2 / mp.sqrt(mp.pi) / scaled - 2 * a) if slope else scaled)
 
     return function
 
@@ -216,12 +216,6 @@ def elementary() -> list[Family]:
 def special() -> list[Family]:
     """The polynomials of the special functions, in the order of the file."""
 
-    def fraction(a: str, centre: str) -> str:
-        return f"({a}-{centre})/({a}+{centre})"
-
-    def complement(centre: str, high: str, count: int) -> tuple[str, str, int]:
-        return (fraction("0.58", centre), fraction(high, centre), count)
-
     found = [
         Family(
             "ERF",
@@ -244,9 +238,13 @@ def special() -> list[Family]:
         ),
     ]
 
-    def erfcx(centre: str, domain32, domain64, other: Family | None = None) -> Family:
-        about = f"exp(a**2)*erfc(a)*(a+{centre}) by x = (a-{centre})/(a+{centre})"
-        return Family("ERFCX", scaled_complement(centre), about, domain32, domain64, 0, apart=True, other=other)
+    def erfcx(
+        root: str, high: str, counts: tuple[int, int], other: Family | None = None, slope: bool = False
+    ) -> Family:
+        about = ("its elasticity, " if slope else "exp(a**2)*erfc(a)*(a+2) ") + f"by x = (a-{root})/(a+2)"
+        domains = [(f"-{root}/2", f"({high}-{root})/({high}+2)", count) if count else None for count in counts]
+        name = "ERFCX_SLOPE" if slope else "ERFCX"
+        return Family(name, scaled_complement(root, slope), about, *domains, 0, apart=not slope, other=other)
 
     def erf_inv(name: str, centre: str, domain32, domain64, other: Family | None = None) -> Family:
         tail = name != "MIDDLE"
@@ -255,7 +253,8 @@ def special() -> list[Family]:
         return Family(f"ERF_INV_{name}", function, about, domain32, domain64, 0, other=other)
 
     found += [
-        erfcx("1.5", complement("1.5", "9.4", 10), None, erfcx("2", None, complement("2", "26.7", 22))),
+        erfcx("2.1875", "9.4", (11, 0), erfcx("3", "26.7", (0, 25))),
+        erfcx("2.1875", "9.4", (2, 0), erfcx("3", "26.7", (0, 2), slope=True), slope=True),
         erf_inv(
             "MIDDLE",
             "2.5",

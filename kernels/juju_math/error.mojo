@@ -1,13 +1,14 @@
 """The error function family: erf, erfc, erf_inv."""
 
 from .bits import infinity, magnitude, quiet_nan, sign_bits, with_sign
-from .coefficients import LN2_HIGH, LN2_LOW, LOG2E_HIGH, exp2_nearest_poly, exp_poly
+from .coefficients import LN2_SHORT_HIGH, LN2_SHORT_LOW, LOG2E_HIGH, exp2_nearest_poly, exp_poly
 from .logarithm import log_of_sum
 from .polynomial import MAGIC, power_of_two, two_sum
 from .root import sqrt
 from .special_coefficients import (
     ERFCX_FIRST,
     erfcx_poly,
+    erfcx_slope_poly,
     erf_inv_far_tail_poly,
     erf_inv_middle_poly,
     erf_inv_tail_poly,
@@ -33,13 +34,10 @@ def erf[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
 
 @always_inline
 def erfc[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
-    """`lax.erfc`: 1 - erf(x) up to 0.6, then exp(-x**2) times a polynomial. At most 2.4 ulp."""
+    """`lax.erfc`, as exp(-x**2) times a polynomial in (|x| - c) / (|x| + c). At most 2.4 ulp."""
     comptime assert dt == DType.float32 or dt == DType.float64, "erfc: f32 or f64"
-    var a = magnitude(x)
-    var small = 1 - x.fma(erf_poly(x * x), x)
-    var far, _ = _erfc_beyond(a)
-    far = x.lt(0).select(2 - far, far)
-    return a.lt(0.6).select(small, far)
+    var tail, _ = _tail_and_bell(magnitude(x))
+    return x.lt(0).select(2 - tail, tail)
 
 
 @always_inline
@@ -53,41 +51,37 @@ def error_functions[
     comptime assert dt == DType.float32 or dt == DType.float64, "error_functions: f32 or f64"
     var a = magnitude(x)
     var small = a.fma(erf_poly(x * x), a)
-    var far, bell = _erfc_beyond(a)
-    var erf = with_sign(a.lt(0.9).select(small, 1 - far), sign_bits(x))
-    return (erf, a.lt(0.6).select(1 - small, far), bell)
+    var tail, bell = _tail_and_bell(a)
+    return (with_sign(a.lt(0.9).select(small, 1 - tail), sign_bits(x)), tail, bell)
 
 
 @always_inline
-def _erfc_beyond[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> Tuple[SIMD[dt, w], SIMD[dt, w]]:
-    """erfc for arguments of 0.6 and more; exp(-y) for positive arguments, where y is x * x rounded."""
+def _tail_and_bell[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> Tuple[SIMD[dt, w], SIMD[dt, w]]:
+    """erfc(x), and exp(-y) for y = x * x rounded, of arguments that are not negative."""
     comptime one = SIMD[dt, w](1)
-    comptime most = Scalar[dt](9.39) if dt == DType.float32 else Scalar[dt](26.63)  # there the result is 0
-    comptime centre = SIMD[dt, w](1.5) if dt == DType.float32 else SIMD[dt, w](2)
+    comptime most = Scalar[dt](9.39) if dt == DType.float32 else Scalar[dt](26.63)  # there the results are 0
+    comptime span = SIMD[dt, w](4.1875) if dt == DType.float32 else SIMD[dt, w](5)
     var a = x.gt(most).select(most, x)
-    # 1 / d = inverse (1 + e); q = (a - centre) / d
-    var d = a + centre
-    var d_low = a - (d - centre)  # exact
+    # d + d_low = a + 2, and its inverse is inverse (1 + e)
+    var d = a + 2
+    var d_low = a - (d - 2)  # exact
     var inverse = one / d
     var e = (-inverse).fma(d_low, (-inverse).fma(d, one))
-    var c = inverse * (-2 * centre)
-    var q = c.fma(e, inverse.fma(-2 * centre, one))
-    # m + m_low = p / d, where p = c0 + q t has a rounding error p_low
+    # exp(a**2) erfc(a) at the point that `inverse` belongs to; a fraction of about slope * e more is that at a
+    var q = inverse.fma(-span, one)
     comptime c0 = ERFCX_FIRST[dt]
-    var t = erfcx_poly(q)
-    var p = q.fma(t, c0)
-    var p_low = q.fma(t, c0 - p)
+    var p = q.fma(erfcx_poly(q), c0)
     var m = p * inverse
-    var m_low = ((-m).fma(d_low, (-m).fma(d, p)) + p_low) * inverse
-    # exp(y) = 2**n (1 + g), and exp(-a**2) = exp(y) (1 - y_low)
+    var m_low = p.fma(inverse, -m)
+    # exp(-a**2) = exp(y) (1 - y_low); with that and the other correction in r, 2**n (1 + g) is exp(y) (1 + u)
     var y = -(a * a)
-    var y_low = a.fma(a, y)
+    var u = e.fma(erfcx_slope_poly(q), (-a).fma(a, -y))
     var n = y.fma(LOG2E_HIGH[dt], MAGIC[dt]) - MAGIC[dt]
-    var r = (-n).fma(LN2_LOW[dt], (-n).fma(LN2_HIGH[dt], y))
+    var r = (-n).fma(LN2_SHORT_HIGH[dt], y) + (-n).fma(LN2_SHORT_LOW[dt], u)  # the first is exact
     var g = (r * r).fma(exp_poly(r), r)
     var s = power_of_two(n)
-    m_low = (-y_low).fma(m, m_low)
-    return ((m + g.fma(m + m_low, m_low)) * s, s.fma(g, s))
+    var bell = s.fma(g, s)
+    return ((m.fma(g, m_low) + m) * s, (-u).fma(bell, bell))
 
 
 @always_inline

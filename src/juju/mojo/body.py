@@ -497,7 +497,7 @@ class BodyWriter:
         if self.reduced and any(isinstance(op, ReduceOp) and op.kind.data == "general" for op in ops):
             return 1 if text.by_rows else 4
         if work > 60:
-            return 2 if work <= 240 else 1
+            return 4 if work <= 320 else 2
         if not self.reduced or text.by_rows or any(isinstance(op, CumulateOp) for op in ops):
             return 4
         return 16 if work <= DOWN_WORK else 8

@@ -478,6 +478,49 @@ def _choice(body: _Body, operands: Operands, ty: Attribute, params: tuple[int, .
     return None
 
 
+@_rule("select")
+def _normal_distribution(body: _Body, operands: Operands, ty: Attribute, params: tuple[int, ...]) -> SSAValue | None:
+    """`1 + erf(x)` near 0, else `erfc(|x|)` or 2 less that, by the sign of x: erfc(-x), as `jax.scipy` spells it."""
+    if len(operands) != 3 or is_half(ty):
+        return None
+    near, outside, inside = (
+        operation(v, *names) for v, names in zip(operands, (["lt"], ["select"], ["add"]), strict=True)
+    )
+    if not (near and outside and inside) or len(outside.operands) != 3:
+        return None
+    error, positive, tail = (
+        _other_than(inside, 1, "erf"),
+        operation(outside.operands[0], "gt"),
+        operation(outside.operands[1], "erfc"),
+    )
+    above = operation(outside.operands[2], "sub")
+    if not (error and positive and tail and above):
+        return None
+    x = error.operands[0]
+    sized = operation(tail.operands[0], "abs")
+    limit = constant(near.operands[1])
+    matches = (
+        sized is not None
+        and sized.operands[0] is x
+        and near.operands[0] is sized.results[0]
+        and limit is not None
+        and 0 < limit < 1
+        and positive.operands[0] is x
+        and is_number(positive.operands[1], 0)
+        and is_number(above.operands[0], 2)
+        and above.operands[1] is tail.results[0]
+    )
+    return body.make("erfc", [body.make("neg", [x], ty)], ty) if matches else None
+
+
+def _other_than(op: ScalarOp, number: float, name: str) -> ScalarOp | None:
+    """The operation `name` beside a constant in a sum."""
+    for x, y in (op.operands, op.operands[::-1]):
+        if is_number(x, number):
+            return operation(y, name)
+    return None
+
+
 @_rule("convert")
 def _conversion(body: _Body, operands: Operands, ty: Attribute, params: tuple[int, ...]) -> SSAValue | None:
     """A conversion of an exact conversion is one, and none if it goes back."""
