@@ -76,6 +76,7 @@ class _PlanBuilder:
         self.traced = traced
         self.lowering = lowering
         function = next(op for op in lowering.module.ops if isinstance(op, FuncOp))
+        self.name = function.sym_name.data
         self.block = function.body.block
         self.buffers: list[Buffer] = []
         self.of_value: dict[Any, int] = {}
@@ -83,6 +84,7 @@ class _PlanBuilder:
         self.steps: list[Launch | CustomCall] = []
 
     def build(self) -> Plan:
+        from juju.dialect.library import LibraryOp
         from juju.dialect.ops import CustomOp, KernelOp
         from juju.passes.flatten import root_of
 
@@ -101,6 +103,8 @@ class _PlanBuilder:
                 self._launch(op)
             elif isinstance(op, CustomOp):
                 self._custom(op)
+            elif isinstance(op, LibraryOp):
+                self._library(op)
         results = tuple(self._view(v) for v in returned)
         return Plan(
             self.traced.name,
@@ -187,6 +191,28 @@ class _PlanBuilder:
             )
         )
 
+    def _library(self, op: Any) -> None:
+        from juju.dialect.types import element_of, item_size
+        from juju.mojo.body import GRAIN
+        from juju.mojo.library import render_call
+
+        name = f"{self.name}_{op.function}"
+        values = [*op.ins, *op.outs]
+        buffers = tuple(self._lookup(v) for v in values)
+        units = op.units.value.data
+        self.steps.append(
+            Launch(
+                kernel=self._kernel(name, render_call(op, title=_call_title(self.traced, op))),
+                buffers=buffers,
+                sizes=tuple(op.sizes.get_values()),
+                extent=units * GRAIN,
+                cost=op.cost.value.data / GRAIN,
+                bytes=sum(math.prod(self._shape(v)) * item_size(element_of(v.type)) for v in values),
+                name=name,
+                writes=tuple(range(len(op.ins), len(values))),
+            )
+        )
+
     def _shape(self, value: Any) -> tuple[int, ...]:
         from juju.dialect.types import shape_of
 
@@ -219,18 +245,32 @@ def _notes(nests: list[Any]) -> tuple[str, ...]:
 
 def _title(traced: Traced, op: Any) -> list[str]:
     """The comment on top of a kernel's text."""
-    from juju.mojo.body import short_path
     from juju.mojo.render import kernel_place
 
-    place = kernel_place(op)
-    where = f", from {short_path(place[0])}:{place[1]}" if place else ""
     nests = op.nests()
     reads = len({v for nest in nests for v in nest.ins})
     writes = sum(len(nest.outs) for nest in nests)
     return [
-        f"{traced.name}{where}. Written by juju; edit a copy.",
+        _origin(traced, kernel_place(op)),
         f"{_count(reads, 'array')} in, {_count(writes, 'array')} out, {_count(len(nests), 'nest')}.",
     ]
+
+
+def _call_title(traced: Traced, op: Any) -> list[str]:
+    """The comment on top of a call of a hand-written kernel."""
+    from juju.dialect._xdsl import location_of
+
+    return [
+        _origin(traced, location_of(op)),
+        f"A call of kernels/{op.package}: {_count(len(op.ins), 'array')} in, {_count(len(op.outs), 'array')} out.",
+    ]
+
+
+def _origin(traced: Traced, place: tuple[str, int] | None) -> str:
+    from juju.mojo.text import short_path
+
+    where = f", from {short_path(place[0])}:{place[1]}" if place else ""
+    return f"{traced.name}{where}. Written by juju; edit a copy."
 
 
 def _count(n: int, noun: str) -> str:

@@ -1,8 +1,8 @@
 """The operations of the `juju` dialect, declared with xDSL.
 
 Scalar operations come from the table. `juju.nest` is a loop nest after `linalg.generic`, `juju.kernel` a group of
-independent nests that run as one launch, `juju.reshape` a change of shape without a change of memory, and
-`juju.custom` an opaque `juju.Primitive`.
+independent nests that run as one launch, `juju.reshape` a change of shape without a change of memory,
+`juju.custom` an opaque `juju.Primitive`, and `juju.library` a call of a hand-written kernel.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ from xdsl.utils.exceptions import VerifyException
 from juju.dialect import affine
 from juju.dialect._xdsl import new_op
 from juju.dialect.body import BODY_OPS, CumulateOp, IndexOp, ReduceOp
+from juju.dialect.library import LibraryOp
 from juju.dialect.table import SHARED, TABLE, Row
 from juju.dialect.types import element_of, kind_of, shape_of
 
@@ -423,5 +424,7 @@ def int_params(values: Sequence[int]) -> DenseArrayBase:
     return DenseArrayBase.from_list(i64, list(values))
 
 
-JUJU = Dialect("juju", [*SCALARS.values(), *BODY_OPS, ConstOp, YieldOp, NestOp, KernelOp, ReshapeOp, CustomOp], [])
+JUJU = Dialect(
+    "juju", [*SCALARS.values(), *BODY_OPS, ConstOp, YieldOp, NestOp, KernelOp, ReshapeOp, CustomOp, LibraryOp], []
+)
 """The dialect, for `Context.load_dialect`."""

@@ -27,6 +27,7 @@ from xdsl.rewriter import Rewriter
 from juju.dialect import affine
 from juju.dialect._xdsl import insert_before, location_of, new_op, uniform_map
 from juju.dialect.body import ARGUMENTS, CumulateOp, ReduceOp
+from juju.dialect.library import LibraryOp
 from juju.dialect.ops import CustomOp, NestOp, ReshapeOp, YieldOp, make_nest
 from juju.dialect.types import element_of, shape_of
 from juju.passes.costs import Costs
@@ -89,9 +90,9 @@ _Needs = dict[_Item, dict[SSAValue, str]]
 
 
 class _Call(_Item):
-    """A custom call."""
+    """A custom call, or one of a hand-written kernel."""
 
-    def __init__(self, op: CustomOp, needs: set[_Item]) -> None:
+    def __init__(self, op: CustomOp | LibraryOp, needs: set[_Item]) -> None:
         super().__init__(needs)
         self.op = op
 
@@ -162,7 +163,7 @@ class _Fusion:
             if isinstance(op, NestOp) and op.space:
                 if not any(r in self.costs.free for r in op.outs):
                     self._assign(op)
-            elif isinstance(op, CustomOp):
+            elif isinstance(op, (CustomOp, LibraryOp)):
                 self._place_scalars(op)
                 call = _Call(op, {self.maker[root_of(v)] for v in op.ins if root_of(v) in self.maker})
                 self.items.append(call)
@@ -322,7 +323,7 @@ class _Fusion:
 
     def _build(self, ops: list[Operation]) -> None:
         last = ops[-1]
-        wanted = {root_of(v) for op in ops if isinstance(op, (CustomOp, ReturnOp)) for v in op.operands}
+        wanted = {root_of(v) for op in ops if isinstance(op, (CustomOp, LibraryOp, ReturnOp)) for v in op.operands}
         order = self._ordered()
         bodies: dict[_Group, tuple[BodyBuilder, list[SSAValue]]] = {}
         for item in reversed(order):

@@ -11,6 +11,7 @@ from xdsl.ir import Block, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from juju.dialect._xdsl import insert_before, new_op
+from juju.dialect.library import LibraryOp
 from juju.dialect.ops import CustomOp, KernelOp, NestOp, ReshapeOp, YieldOp
 from juju.passes.flatten import root_of
 
@@ -33,7 +34,7 @@ class OutlineKernelsPass(ModulePass):
                         made, fresh = set(), False
                     batches[-1].append(item)
                     made.update(item.outs)
-                elif isinstance(item, CustomOp):
+                elif isinstance(item, (CustomOp, LibraryOp)):
                     fresh = True
             for n, batch in enumerate(batches):
                 suffix = f"_{n}" if len(batches) > 1 else ""

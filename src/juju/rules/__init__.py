@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from juju.dialect.table import BY_PRIMITIVE
 from juju.dialect.types import ELEMENT_TYPES, kind_of
-from juju.rules import custom, elementwise, indexing, reduction, shape, window
+from juju.rules import custom, elementwise, indexing, reduction, scatter, shape, sorting, window
 from juju.rules._registry import RULES as RULES
 from juju.rules._registry import Unsupported as Unsupported
 from juju.rules._registry import rule as rule
 from juju.rules.module import Lowering as Lowering
 from juju.rules.module import lower_program as lower_program
 
-_FAMILIES = (custom, elementwise, indexing, reduction, shape, window)
+_FAMILIES = (custom, elementwise, indexing, reduction, scatter, shape, sorting, window)
 
 
 @dataclass(frozen=True)

@@ -152,6 +152,9 @@ class Rule(NamedTuple):
 RULES: dict[str, Rule] = {}
 """Rules by JAX's primitive name."""
 
+_NAMES = {f"scatter_{kind}": f"scatter-{kind}" for kind in ("add", "sub", "mul", "min", "max")}
+"""Primitives that JAX names otherwise than their objects."""
+
 
 def rule(*primitives: str, kinds: str = "fiub") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Registers a rule for primitives, written as JAX's object names (`"cumsum_p"`), so that one search finds it."""
@@ -160,6 +163,7 @@ def rule(*primitives: str, kinds: str = "fiub") -> Callable[[Callable[..., Any]]
         code = inspect.unwrap(apply).__code__
         for primitive in primitives:
             name = primitive.removesuffix("_p")
+            name = _NAMES.get(name, name)
             RULES[name] = Rule(name, apply, code.co_filename, code.co_firstlineno, kinds)
         return apply
 

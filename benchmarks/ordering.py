@@ -1,0 +1,77 @@
+"""Programs that sort, select and write by index, beside jax.jit.
+
+    python benchmarks/ordering.py [--rounds 11] [--only sort top] [--check] [--plot ordering.png]
+
+"limit" is the time a copy of as many bytes takes on all cores. With `--check` the exit status is 1 if a program misses
+its bar.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from contest import Entry, plot, race
+from jax import lax
+
+LONG = 1 << 20
+ROWS, COLUMNS = 4096, 1024
+
+
+def cross_entropy(logits, labels):
+    return -jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], -1).mean()
+
+
+def embedding_gradient(table, places, upstream):
+    return jax.vjp(lambda t: jnp.take(t, places, 0), table)[1](upstream)[0]
+
+
+def programs() -> list[Entry]:
+    rng = np.random.default_rng(0)
+
+    def normal(*shape: int) -> np.ndarray:
+        return rng.standard_normal(shape).astype(np.float32)
+
+    def places(count: int, end: int) -> np.ndarray:
+        return rng.integers(0, end, count).astype(np.int32)
+
+    x, flat = normal(ROWS, COLUMNS), normal(LONG)
+    return [
+        Entry("sort", jnp.sort, (flat,), 12.0),
+        Entry("sort of int32", jnp.sort, (places(LONG, 1 << 30),)),
+        Entry("sort of rows", lambda x: jnp.sort(x, -1), (x,), 15.0),
+        Entry("sort of columns", lambda x: jnp.sort(x, 0), (x,)),
+        Entry("sort of rows of 16", lambda x: jnp.sort(x, -1), (normal(1 << 16, 16),)),
+        Entry("argsort", jnp.argsort, (flat,), 6.0),
+        Entry("argsort of rows", lambda x: jnp.argsort(x, -1), (x,)),
+        Entry("sort by two keys", lambda x, y: lax.sort((x, y), num_keys=2), (places(LONG, 1000), flat)),
+        Entry("median of rows", lambda x: jnp.median(x, -1), (x,)),
+        Entry("top 8 of rows", lambda x: lax.top_k(x, 8), (x,), 4.0),
+        Entry("top 100 of rows", lambda x: lax.top_k(x, 100), (x,)),
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--only", nargs="+", default=[], help="names, or parts of them")
+    parser.add_argument("--check", action="store_true", help="exit with 1 if a bar is missed")
+    parser.add_argument("--plot", type=Path, help="write a chart to this file (needs matplotlib)")
+    options = parser.parse_args()
+    chosen = [
+        entry
+        for entry in programs()
+        if not options.only or any(part.lower() in entry.name.lower() for part in options.only)
+    ]
+    results = race(chosen, options.rounds)
+    if options.plot:
+        plot(results, options.plot, "programs that sort, select and write by index")
+    return int(options.check and any(not r.met for r in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
