@@ -21,7 +21,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from juju._trace import trace
-from juju.dialect.body import CumulateOp, ExtentOp, IndexOp, ReadOp, ReduceOp
+from juju.dialect.body import CumulateOp, ExtentOp, IndexOp, ReadOp, ReduceOp, WeaveOp
 from juju.dialect.ops import ConstOp, KernelOp, NestOp, ReshapeOp, ScalarOp, YieldOp, param_values
 from juju.dialect.types import DTYPES, INDEX, element_of, shape_of
 from juju.rules import lower_program
@@ -109,13 +109,19 @@ class _Nest:
             whole = isinstance(arg.type, TensorType)
             env[arg] = array if whole else self.element(array, [self.position(e) for e in amap.results])
         results = self.body(nest.body.block.ops, env)
-        return [self.written(v, m, t.type) for v, m, t in zip(results, nest.out_maps(), nest.outs, strict=True)]
+        return [
+            v if isinstance(y.owner, WeaveOp) else self.written(v, m, t.type)
+            for v, y, m, t in zip(results, nest.yielded(), nest.out_maps(), nest.outs, strict=True)
+        ]
 
     def body(self, ops: Any, env: Env) -> list[np.ndarray]:
         for op in ops:
             if isinstance(op, YieldOp):
                 return [env[v] for v in op.operands]
             outs = self.operation(op, [env[v] for v in op.operands], env)
+            if isinstance(op, WeaveOp):
+                env[op.result] = outs[0]
+                continue
             for result, value in zip(op.results, outs, strict=True):
                 assert value.dtype == numpy_dtype(result.type), f"{op.name}: {value.dtype}, not {result.type}"
                 env[result] = value
@@ -138,6 +144,8 @@ class _Nest:
             return self.reduce(op, env)
         if isinstance(op, CumulateOp):
             return [self.cumulate(op, env[op.x])]
+        if isinstance(op, WeaveOp):
+            return [np.stack([np.broadcast_to(x, self.space) for x in ins], -1)]
         raise NotImplementedError(f"the interpreter does not know {op.name}")
 
     def uniform(self, value: np.ndarray, dtype: np.dtype) -> np.ndarray:

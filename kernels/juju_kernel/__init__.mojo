@@ -15,6 +15,8 @@ from .access import (
     load_where,
     modulo,
     reversed_where,
+    store_pairs,
+    store_strided,
 )
 from .combine import And, LogAddExp, Maximum, Minimum, Or, Product, Sum, Xor
 from .extreme import Extreme, Extremes

@@ -72,6 +72,27 @@ def load_strided[
 
 
 @always_inline
+def store_strided[
+    dt: DType, w: SIMDLength, //, tail: Bool = False
+](p: Pointer[Scalar[dt], MutAnyOrigin], i: Int, step: Int, value: SIMD[dt, w], stop: Int):
+    """Writes elements `i * step`, `(i + 1) * step`, ... of `p`."""
+    var mask = reads[tail](SIMD[DType.bool, w](fill=True), i, stop)
+    p.unsafe_offset(i * step).unsafe_scatter(iota[DType.int64, w]() * Int64(step), value, mask)
+
+
+@always_inline
+def store_pairs[
+    dt: DType, w: SIMDLength, //, tail: Bool = False
+](p: Pointer[Scalar[dt], MutAnyOrigin], i: Int, first: SIMD[dt, w], second: SIMD[dt, w], stop: Int):
+    """Writes elements `2 * i ..< 2 * (i + w)`: one of `first`, one of `second`, and so on."""
+    comptime if tail:
+        store_strided[tail](p, i, 2, first, stop)
+        store_strided[tail](p.unsafe_offset(1), i, 2, second, stop)
+    else:
+        p.unsafe_store(2 * i, first.interleave(second))
+
+
+@always_inline
 def gather[
     dt: DType, index: DType, w: SIMDLength, //, tail: Bool = False
 ](p: Pointer[Scalar[dt], MutAnyOrigin], places: SIMD[index, w], i: Int, stop: Int) -> SIMD[dt, w]:

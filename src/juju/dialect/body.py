@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
     UnitAttr,
+    VectorType,
     i1,
     i64,
 )
@@ -160,7 +161,22 @@ class CumulateOp(IRDLOperation):
             raise VerifyException(f"juju.cumulate by {self.kind.data}")
 
 
-BODY_OPS = (IndexOp, ExtentOp, ReadOp, ReduceOp, CumulateOp)
+@irdl_op_definition
+class WeaveOp(IRDLOperation):
+    """Neighbours in memory: the elements of a result along its last axis, which no loop of the nest walks."""
+
+    name = "juju.weave"
+    elements = var_operand_def(T)
+    result = result_def(VectorType)
+    traits = traits_def(Pure())
+    assembly_format = "$elements attr-dict `:` type($elements) `->` type($result)"
+
+    def verify_(self) -> None:
+        if not self.elements or self.result.type != VectorType(self.elements[0].type, [len(self.elements)]):
+            raise VerifyException(f"juju.weave of {len(self.elements)} elements gives {self.result.type}")
+
+
+BODY_OPS = (IndexOp, ExtentOp, ReadOp, ReduceOp, CumulateOp, WeaveOp)
 
 
 def index(block: Block, dim: int) -> SSAValue:
@@ -195,6 +211,11 @@ def reduce_general(block: Block, firsts: list[SSAValue], elements: list[SSAValue
     )
     block.add_op(op)
     return list(op.results)
+
+
+def weave(block: Block, elements: list[SSAValue]) -> SSAValue:
+    """Elements that stand beside each other in memory."""
+    return _added(block, new_op(WeaveOp, [elements], [VectorType(elements[0].type, [len(elements)])]))
 
 
 def cumulate(block: Block, kind: str, x: SSAValue, *, reverse: bool = False) -> SSAValue:

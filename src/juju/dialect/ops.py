@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
     LocationAttr,
     StringAttr,
     TensorType,
+    VectorType,
     i1,
     i32,
     i64,
@@ -48,7 +49,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from juju.dialect import affine
 from juju.dialect._xdsl import new_op
-from juju.dialect.body import BODY_OPS, CumulateOp, IndexOp, ReduceOp
+from juju.dialect.body import BODY_OPS, CumulateOp, IndexOp, ReduceOp, WeaveOp
 from juju.dialect.library import LibraryOp
 from juju.dialect.table import SHARED, TABLE, Row
 from juju.dialect.types import element_of, kind_of, shape_of
@@ -234,7 +235,8 @@ class NestOp(IRDLOperation):
     Loops are `"parallel"` or `"reduction"`, in the order of memory. `maps` holds one affine map per operand, then one
     per result. An operand is an argument of the body either as the element at its map, or as the whole tensor that
     `juju.read` reads at computed indices. `juju.reduce` and `juju.cumulate` run along the reduction loops. A result is
-    written along the loops of its map, and must not depend on others: without any it is *uniform*, written once.
+    written along the loops of its map, and must not depend on others: without any it is *uniform*, written once. One of
+    `juju.weave` is written whole along its last axis, which the map leaves at 0.
     """
 
     name = "juju.nest"
@@ -314,7 +316,7 @@ class NestOp(IRDLOperation):
         ]
         for what, found, values in (
             ("takes", got, [v.type for v in self.ins]),
-            ("yields", list(last.operand_types), [element_of(v.type) for v in self.outs]),
+            ("yields", list(last.operand_types), list(map(_yielded_type, last.values, self.outs))),
         ):
             if found != values:
                 raise VerifyException(f"the body {what} {list(map(str, found))}, not {list(map(str, values))}")
@@ -324,6 +326,12 @@ class NestOp(IRDLOperation):
             if stray:
                 along = ", ".join(f"d{d}" for d in stray)
                 raise VerifyException(f"result {n} changes along {along}, where it is written once")
+
+
+def _yielded_type(value: SSAValue, result: SSAValue) -> Attribute:
+    """What the body yields for a result: an element, or all along its last axis if they are woven."""
+    element, shape = element_of(result.type), shape_of(result.type)
+    return VectorType(element, shape[-1:]) if isinstance(value.owner, WeaveOp) and shape else element
 
 
 @irdl_op_definition

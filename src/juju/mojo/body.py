@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import IndexType, IntegerType, TensorType
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from juju.dialect._xdsl import location_of
-from juju.dialect.body import CumulateOp, ExtentOp, IndexOp, ReadOp, ReduceOp
+from juju.dialect.body import CumulateOp, ExtentOp, IndexOp, ReadOp, ReduceOp, WeaveOp
 from juju.dialect.ops import ConstOp, NestOp, ScalarOp, YieldOp, param_values
 from juju.dialect.types import DTYPES, element_of, is_half, item_size, kind_of
 from juju.errors import InternalError
@@ -28,10 +28,10 @@ __all__ = ["BodyWriter", "Line", "NestText", "short_path"]
 HELPERS = (
     frozenset(
         "Args LANES LINE fence aligned array load narrow padded round_to size splat store widen sweep "
-        "sweep_stream args sizes lo hi i n stop start at w tail stream large around body point end row first "
-        "last block live GRAIN BLOCK STEPS indices load_where load_one load_reversed reversed_where load_strided "
-        "gather gather_where divide modulo sweep_back sweep_down drain left right unit tile tiles turn TILE "
-        "Total Totals Extreme Extremes Running Runnings scratch release merged".split()
+        "store_pairs store_strided sweep_stream args sizes lo hi i n stop start at w tail stream large around body "
+        "point end row first last block live GRAIN BLOCK STEPS indices load_where load_one load_reversed "
+        "reversed_where load_strided gather gather_where divide modulo sweep_back sweep_down drain left right unit tile tiles "
+        "turn TILE Total Totals Extreme Extremes Running Runnings scratch release merged".split()
     )
     | {f"{letter}{k}" for letter in ("n", "d", "body_") for k in range(16)}
     | frozenset(COMBINERS.values())
@@ -239,7 +239,7 @@ class BodyWriter:
             self.loads.read(op)
         elif isinstance(op, CumulateOp):
             self.totals.cumulate(op)
-        else:
+        elif not isinstance(op, WeaveOp):  # that is written where the results are
             raise InternalError(f"{op.name} cannot stand in a nest")
 
     def region(self, block: Block) -> tuple[list[Line], list[Line], list[str]]:
@@ -435,6 +435,8 @@ class BodyWriter:
             if not used and ((self.levels[value] == UNIFORM and known == 0) or value in self.inline):
                 text = self.stored(value, self.operand(value, UNIFORM))
                 self.text.uniform_stores.append(Line(f"store({pointer}, 0, {text}, 1)"))
+            elif isinstance(value.owner, WeaveOp):
+                self._store_woven(first + n, pointer, value.owner)
             elif along or not reduced:
                 text = self.stored(value, self.operand(value, POINT))
                 how = "tail, stream" if self.text.streams else "tail"
@@ -442,6 +444,21 @@ class BodyWriter:
                 self.sink(POINT).append(Line(f"store[{how}]({place}, i, {text}, stop)"))
             else:
                 self._store_total(first + n, pointer, value, used)
+
+    def _store_woven(self, n: int, pointer: str, weave: WeaveOp) -> None:
+        """A result whose elements stand side by side at each point."""
+        place = self.loads.line_pointer(n, pointer)
+        parts = [self.stored(v, self.operand(v, POINT)) for v in weave.elements]
+        steps = len(parts)
+        lines = self.sink(POINT)
+        if steps == 2:
+            self.text.helpers.add("store_pairs")
+            lines.append(Line(f"store_pairs[tail]({place}, i, {parts[0]}, {parts[1]}, stop)"))
+            return
+        self.text.helpers.add("store_strided")
+        for k, text in enumerate(parts):
+            start = f"{place}.unsafe_offset({k})" if k else place
+            lines.append(Line(f"store_strided[tail]({start}, i, {steps}, {text}, stop)"))
 
     def _store_total(self, n: int, pointer: str, value: SSAValue, used: set[int]) -> None:
         """A result that is written once for all steps of the reduction loops."""
@@ -465,7 +482,11 @@ class BodyWriter:
     def _measure(self, outs: list[str]) -> None:
         """Cost of a point in ns on one core, its bytes, and the width that keeps registers filled, not spilled."""
         text, space = self.text, self.nest.space
-        ops = [op for op in self.nest.body.block.ops if not isinstance(op, (ConstOp, YieldOp)) and self._repeats(op)]
+        ops = [
+            op
+            for op in self.nest.body.block.ops
+            if not isinstance(op, (ConstOp, WeaveOp, YieldOp)) and self._repeats(op)
+        ]
         widest = max(
             (
                 item_size(v.type)
@@ -484,8 +505,8 @@ class BodyWriter:
             steps = math.prod(space[d] for d in self.reduced)
             text.cost = (text.cost * steps + ROW_COST) / GRAIN if text.by_rows else text.cost * steps
         elif (self.rank == 1 or self.tiling is not None) and work <= STREAM_WORK:
-            written = zip(outs, self.nest.out_maps(), strict=True)
-            text.streams = [pointer for pointer, amap in written if amap.used_dims()]
+            written = zip(outs, self.nest.yielded(), self.nest.out_maps(), strict=True)
+            text.streams = [p for p, v, m in written if m.used_dims() and not isinstance(v.owner, WeaveOp)]
         registers = self._registers(work, ops)
         registers = max(1, registers // 2) if widest == 8 else registers
         text.down = registers > 4

@@ -18,6 +18,7 @@ from juju.passes.outline_kernels import OutlineKernelsPass
 from juju.passes.simplify import SimplifyPass
 from juju.passes.split import SplitPass
 from juju.passes.unroll import UnrollPass
+from juju.passes.weave import WeavePass
 
 PASSES: dict[str, type[ModulePass]] = {
     cls.name: cls
@@ -27,6 +28,7 @@ PASSES: dict[str, type[ModulePass]] = {
         FlattenPass,
         UnrollPass,
         FusePass,
+        WeavePass,
         SimplifyPass,
         CollapsePass,
         SplitPass,
@@ -41,6 +43,7 @@ PIPELINE = (
     "juju-flatten",
     "juju-unroll",
     "juju-fuse",
+    "juju-weave",
     "juju-simplify",
     "juju-collapse",
     "juju-split",

@@ -14,7 +14,7 @@ from xdsl.passes import ModulePass
 from juju.dialect import affine
 from juju.dialect._xdsl import replace_op, uniform_map
 from juju.dialect.affine import Linear
-from juju.dialect.body import IndexOp
+from juju.dialect.body import IndexOp, WeaveOp
 from juju.dialect.ops import NestOp, const_op
 from juju.dialect.types import INDEX, element_of, shape_of
 from juju.passes.flatten import rebuild, reshaped
@@ -94,6 +94,12 @@ class _Collapse:
             (TensorType(element_of(r.type), shape), amap)
             for r, (shape, amap) in zip(nest.outs, views[count:], strict=True)
         ]
+        for n, (result, value) in enumerate(zip(nest.outs, nest.yielded(), strict=True)):
+            if isinstance(value.owner, WeaveOp):
+                loops = [AffineExpr.dimension(d) for d in range(len(self.space))]
+                shape = (*self.space, len(value.owner.elements))
+                amap = AffineMap(len(loops), 0, (*loops, AffineExpr.constant(0)))
+                outs[n] = TensorType(element_of(result.type), shape), amap
         reduced = [n for n, run in enumerate(self.runs) if run[0] in nest.reduced and nest.space[run[0]] != 1]
         rebuild(nest, self.space, ins, outs, reduced)
 

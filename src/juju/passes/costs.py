@@ -17,6 +17,9 @@ from juju.passes.spaces import point, position, same_along_rows
 CHEAP = 8
 """Work, in the table's units, that is computed again at every point rather than stored and read."""
 
+MOST = 4
+"""Steps of an innermost loop that is unrolled (`juju-weave`)."""
+
 MEMORY = 10
 """Work that costs as much as writing a value and reading it again."""
 
@@ -80,7 +83,10 @@ class Costs:
                 points = math.prod(user.space)
                 arg, amap = user.body.block.args[n], user.in_maps()[n]
                 if isinstance(arg.type, TensorType):
-                    total += points * _read_count(arg) / size
+                    share = points / size
+                    if user.space and user.space[-1] <= MOST:  # unrolled: what a guard leaves out is not computed
+                        share = min(share, 1)
+                    total += share * _read_count(arg)
                     continue
                 shape = shape_of(user.ins[n].type)
                 if position(amap.results, shape, user.space) != point(user.space):

@@ -20,6 +20,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from juju.dialect._xdsl import insert_before, new_op, replace_op
+from juju.dialect.body import ReadOp
 from juju.dialect.fold import Number, fold, number_of, numpy_dtype
 from juju.dialect.ops import SCALARS, ConstOp, NestOp, ScalarOp, YieldOp, const_op, int_params, make_nest, param_values
 from juju.dialect.types import is_half, item_size, kind_of
@@ -56,6 +57,13 @@ class _Body:
                 key = _const_key(number_of(op.value, op.result.type), op.result.type)
                 if (same := self.known.setdefault(key, op.result)) is not op.result:
                     replace_op(op, [same])
+            elif isinstance(op, ReadOp) and op.mask is not None and (known := constant(op.mask)) is not None:
+                if known:
+                    insert_before(new := new_op(ReadOp, [op.array, op.indices, []], [op.result.type]), op)
+                else:
+                    insert_before(new := const_op(numpy_dtype(op.result.type).type(0), op.result.type), op)
+                new.location = op.location
+                replace_op(op, new.results)
             elif isinstance(op, ScalarOp) and op.ROW.form != "shared":
                 name, params = op.ROW.name, tuple(param_values(op).values())
                 value = self._simpler(name, op.operands, op.results[0].type, params)
