@@ -15,6 +15,7 @@ from juju.passes.flatten import FlattenPass
 from juju.passes.fuse import FusePass
 from juju.passes.interchange import InterchangePass
 from juju.passes.outline_kernels import OutlineKernelsPass
+from juju.passes.settle import SettlePass
 from juju.passes.simplify import SimplifyPass
 from juju.passes.split import SplitPass
 from juju.passes.unroll import UnrollPass
@@ -30,6 +31,7 @@ PASSES: dict[str, type[ModulePass]] = {
         FusePass,
         WeavePass,
         SimplifyPass,
+        SettlePass,
         CollapsePass,
         SplitPass,
         InterchangePass,
@@ -45,6 +47,7 @@ PIPELINE = (
     "juju-fuse",
     "juju-weave",
     "juju-simplify",
+    "juju-settle",
     "juju-collapse",
     "juju-split",
     "juju-interchange",

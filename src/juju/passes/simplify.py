@@ -38,7 +38,7 @@ class SimplifyPass(ModulePass):
             body.simplify()
             if body.share():
                 body.simplify()
-            _drop_operands(nest)
+            drop_operands(nest)
 
 
 class _Body:
@@ -176,7 +176,7 @@ def _error_base(op: ScalarOp) -> SSAValue | None:
     return None
 
 
-def _drop_operands(nest: NestOp) -> None:
+def drop_operands(nest: NestOp) -> None:
     """A nest without the operands its body does not read."""
     block = nest.body.block
     if all(arg.uses for arg in block.args):

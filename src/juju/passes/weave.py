@@ -1,7 +1,7 @@
 """`juju-weave`: an innermost loop of two to four steps is unrolled; its results are written side by side.
 
-Vectors then run along the next loop. Points in space, colours and complex pairs have such an axis, and what `stack` puts
-beside each other is computed once, where a loop would compute every part for every element and choose.
+Vectors then run along the next loop. Points in space, colours and complex pairs have such an axis, and what `stack`
+puts side by side is computed once, where a loop would compute every part for every element and choose.
 """
 
 from __future__ import annotations
