@@ -67,6 +67,7 @@ class BodyWriter:
         self.inline: dict[SSAValue, ConstOp] = {}
         self.phase = 0
         self.redirected: list[Line] | None = None
+        self.loaded_here: set[SSAValue] = set()
         self.done: set[tuple[object, ...]] = set()
 
     def write(self) -> NestText:
@@ -95,7 +96,16 @@ class BodyWriter:
             self._phase(outs)
         if not self.text.by_rows:
             self.text.aliases = self._alias_lines(self.used_aliases)
+        if self.readable:
+            self._count_passes()
         return self.text
+
+    def _count_passes(self) -> None:
+        """Says in the text which pass over the reduction loops is which, if there are several."""
+        passes = [phase for phase in self.text.phases if phase.runs]
+        for number, phase in enumerate(passes, 1):
+            if len(passes) > 1:
+                phase.before.append(Line(f"# Pass {number} of {len(passes)}."))
 
     # The frame --------------------------------------------------------------------------------------------------------
 
@@ -190,12 +200,13 @@ class BodyWriter:
         wanted = self.plan.wanted[phase] if phase < self.plan.count else set()
         if self.text.by_rows:
             self.used_aliases = {}
-        loaded = {v for v, places in self.plan.kept.items() if phase in places}
+        loaded = [v for v, places in self.plan.kept.items() if phase in places]
         for n, arg in enumerate(block.args):
             if isinstance(arg.type, TensorType):
                 continue
             if arg in wanted or (phase == 0 and arg in self.plan.once):
                 self.loads.element(n, arg)
+        self.loaded_here = set(loaded)
         for value in loaded:
             self.totals.load_kept(value)
         for op in block.ops:
@@ -205,9 +216,8 @@ class BodyWriter:
                 if self.plan.runs[op] == phase:
                     self.totals.reduce(op)
             elif not isinstance(op, YieldOp):
-                result = op.results[0]
-                once = result in self.plan.once and self.plan.phase[result] == phase
-                if once or (result in wanted and result not in loaded):
+                once = any(r in self.plan.once and self.plan.phase[r] == phase for r in op.results)
+                if once or any(r in wanted and r not in loaded for r in op.results):
                     self._operation(op)
         for value in self.plan.kept:
             if self.plan.phase[value] == phase:
@@ -339,7 +349,7 @@ class BodyWriter:
 
     def _shared(self, op: ScalarOp, text: str) -> None:
         """Several results at once; each of a 16-bit float is rounded in a line of its own."""
-        wanted = [r for r in op.results if r.uses]
+        wanted = [r for r in op.results if r.uses and r not in self.loaded_here]
         names = {r: self.name(r, "v") for r in wanted}
         if not is_half(op.operands[0].type):
             self.emit(op.results[0], ", ".join(names.get(r, "_") for r in op.results), text, location_of(op))

@@ -137,6 +137,9 @@ class Totals:
         text = writer.stored(value, writer.operand(value, POINT))
         writer.text.helpers.add("store")
         place = self._kept_place(value)
+        if writer.readable:
+            why = "later passes read it rather than compute it again"
+            writer.sink(POINT).append(Line(f"# {writer.names[value]} is kept: {why}."))
         if value in self.scratch and not self.by_rows:
             writer.sink(POINT).append(Line(f"store({place}, 0, {text}, 0)"))
         else:
