@@ -119,7 +119,9 @@ def programs() -> list[Entry]:
         Entry("group norm and SiLU", group_norm_silu, (normal(8, 64, 64, 64), normal(64), normal(64)), 2.0),
         Entry("max pool 3x3", max_pool, (normal(1, 64, 64, 64),), 1.5),
         Entry("transpose", lambda x: x.T, (normal(4096, 4096),), 1.0),
-        Entry("embedding lookup", lambda t, i: jnp.take(t, i, 0), (normal(50_000, 64), rng.integers(0, 50_000, 100_000))),
+        Entry(
+            "embedding lookup", lambda t, i: jnp.take(t, i, 0), (normal(50_000, 64), rng.integers(0, 50_000, 100_000))
+        ),
     ]
 
 
