@@ -52,6 +52,18 @@ def programs() -> list[Entry]:
         Entry("median of rows", lambda x: jnp.median(x, -1), (x,)),
         Entry("top 8 of rows", lambda x: lax.top_k(x, 8), (x,), 4.0),
         Entry("top 100 of rows", lambda x: lax.top_k(x, 100), (x,)),
+        Entry("sum of segments", lambda x, i: jax.ops.segment_sum(x, i, 1000), (flat, places(LONG, 1000))),
+        Entry("bincount", lambda i: jnp.bincount(i, length=1000), (places(LONG, 1000),)),
+        Entry("sum of rows by segment", lambda x, i: jax.ops.segment_sum(x, i, 64), (x, places(ROWS, 64))),
+        Entry("replace elements", lambda x, i, u: x.at[i].set(u), (flat, places(LONG, LONG), normal(LONG))),
+        Entry("replace a few rows", lambda x, i: x.at[i].set(0.0), (x, places(16, ROWS))),
+        Entry("largest of rows", lambda x, i, u: x.at[i].max(u), (x, places(ROWS, ROWS), normal(ROWS, COLUMNS))),
+        Entry(
+            "embedding, gradient",
+            embedding_gradient,
+            (normal(50_000, 64), places(100_000, 50_000), normal(100_000, 64)),
+        ),
+        Entry("cross entropy, gradient", jax.grad(cross_entropy), (x, places(ROWS, COLUMNS))),
     ]
 
 

@@ -32,9 +32,7 @@ struct Order:
 
     comptime SORT = 0
     """As `lax.sort` does: zeros are equal, NaN comes last."""
-    comptime REVERSED = 1
-    """The largest first, zeros equal, NaN last: the order of `lax.approx_max_k`."""
-    comptime TOTAL_REVERSED = 2
+    comptime TOTAL_REVERSED = 1
     """The largest first by all bits, as `lax.top_k` does: NaN, infinity, ..., 0, -0, ..., -infinity, -NaN."""
 
 
@@ -48,8 +46,6 @@ def key[dt: DType, w: SIMDLength, //, order: Int](x: SIMD[dt, w]) -> SIMD[Key[dt
             return ~up
         else:
             up = is_zero(x).select(SIMD[Key[dt], w](SIGN[dt]), up)
-            comptime if order == Order.REVERSED:
-                up = ~up
             return is_nan(x).select(~SIMD[Key[dt], w](0), up)
     else:
         comptime top = Scalar[Key[dt]](0) if dt.is_unsigned() else SIGN[dt]

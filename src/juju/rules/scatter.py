@@ -29,11 +29,11 @@ COMBINES = {
 LARGEST = 2**31 - 1
 """Places are int32."""
 
-PARTS = 16
-"""At most so many parts of the result are computed side by side; each looks at all windows."""
+PART = 1 << 18
+"""Bytes of a part of the result, which should stay in cache while it is updated. Each part looks at all windows."""
 
-SCAN, UPDATE = 0.5, 1.0
-"""Nanoseconds to look at one window, and to update one element."""
+COPY, SCAN, SINGLE, VECTOR = 0.05, 0.6, 1.2, 0.3
+"""Nanoseconds to copy a byte, to look at a window, to update one element alone and one among others."""
 
 
 @rule("scatter_p", "scatter_add_p", "scatter_sub_p", "scatter_mul_p", "scatter_min_p", "scatter_max_p")
@@ -74,25 +74,37 @@ def _scatter_rule(
     window = _window(shape, extents)
     elements = math.prod(extents)
     windows = math.prod(counts) // elements
-    filler = _filler(ctx, x)
-    operand = ctx.tensor(x) if filler is None else filler
-    width = item_size(element_of(operand.type))
-    fresh = size * width * 0.05
-    update = windows * elements * UPDATE
-    # A part is worth it if looking at the windows once more costs less than what it takes off the others.
-    parts = min(PARTS, int((fresh + (update if elements > 2 else 0)) / (windows * SCAN)), size // 4096)
-    parts = max(parts, 1)
+    filler, update = _uniform(ctx, x), _uniform(ctx, updates)
+    if update is None:
+        update = _ordered(ctx, ctx.tensor(updates), numbers.update_window_dims)
+    operand = filler if filler is not None else ctx.tensor(x)
+    parts, cost = _parts(size * item_size(element_of(operand.type)), windows, elements)
     return ctx.add(
         library_op(
             "juju_scatter.scatter",
-            [operand, starts, _ordered(ctx, ctx.tensor(updates), numbers.update_window_dims)],
+            [operand, starts, update],
             [tensor_type(shape, ctx.out_dtype())],
             units=parts,
-            cost=(fresh + update) / parts + windows * SCAN + 20,
+            cost=cost,
             sizes=[parts, size, windows, *(n for axis in window for n in axis)],
-            params={"combine": COMBINES[primitive], "rank": len(window), "filled": filler is not None},
+            params={
+                "combine": COMBINES[primitive],
+                "rank": len(window),
+                "filled": filler is not None,
+                "same": math.prod(shape_of(update.type)) == 1 and windows * elements > 1,
+            },
         )
     ).outs[0]
+
+
+def _parts(size: int, windows: int, elements: int) -> tuple[int, float]:
+    """How many parts a result of `size` bytes is computed in, and the nanoseconds for one of them."""
+    work = size * COPY + windows * elements * (VECTOR if elements >= 16 else SINGLE)
+    scan = windows * SCAN
+    # Elements one by one would take as long to tell apart as to write.
+    worth = (work if elements > 2 else size * COPY) / (4 * scan)
+    parts = max(1, min(int(worth), -(-size // PART)))
+    return parts, work / parts + scan
 
 
 def _starts(
@@ -160,7 +172,7 @@ def _ordered(ctx: RuleContext, updates: SSAValue, window: Sequence[int]) -> SSAV
     return ctx.pointwise([shape[d] for d in order], [updates], lambda _, args: args[0], dtype, [amap])
 
 
-def _filler(ctx: RuleContext, x: Operand) -> SSAValue | None:
+def _uniform(ctx: RuleContext, x: Operand) -> SSAValue | None:
     """The one element that an array consists of, if its nest says so; the array itself is then not needed."""
     if not isinstance(x, SSAValue):
         return None
@@ -173,8 +185,8 @@ def _filler(ctx: RuleContext, x: Operand) -> SSAValue | None:
         return None
     const = value.owner.clone()
 
-    def filler(block: Block, _: list[SSAValue]) -> SSAValue:
+    def element(block: Block, _: list[SSAValue]) -> SSAValue:
         block.add_op(const)
         return const.result
 
-    return ctx.pointwise((), [], filler, ctx.out_dtype())
+    return ctx.pointwise((), [], element, ctx.out_dtype())

@@ -11,13 +11,15 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from juju.dialect import body
 from juju.dialect._xdsl import new_op
+from juju.dialect.body import IndexOp
 from juju.dialect.library import library_op
-from juju.dialect.ops import ReshapeOp
+from juju.dialect.ops import SCALARS, NestOp, ReshapeOp
 from juju.dialect.types import DTYPES, INDEX, element_of, item_size, shape_of, tensor_type
+from juju.passes.flatten import root_of
 from juju.rules._places import Places, constant
 from juju.rules._registry import WHOLE, Operand, RuleContext, Unsupported, rule
 
-SORT, REVERSED, TOTAL_REVERSED = 0, 1, 2
+SORT, TOTAL_REVERSED = 0, 1
 """`Order` of `kernels/juju_sort/key.mojo`."""
 
 LONGEST = 2**31 - 1
@@ -41,7 +43,10 @@ def _sort_rule(ctx: RuleContext, *operands: Operand, dimension: int, is_stable: 
     for key in reversed(tensors[:num_keys]):
         order = _places(ctx, _turned(ctx, key, dimension), SORT, order)
     assert order is not None
-    return [_read_at(ctx, x, order, dimension) for x in tensors]
+    return [
+        _turned_back(ctx, order, dimension) if _is_iota(x, dimension) else _read_at(ctx, x, order, dimension)
+        for x in tensors
+    ]
 
 
 @rule("top_k_p")
@@ -62,11 +67,13 @@ def _approx_top_k_rule(
     reduction_input_size_override: int,
     aggregate_to_topk: bool,
 ) -> list[SSAValue]:
-    """Exact, as XLA's is on a CPU; without aggregation as many as an accelerator would give."""
+    """Exact, as XLA's is on a CPU; without aggregation as many as an accelerator would give.
+
+    The largest are in the order of `top_k`, the smallest in that of `sort`. XLA takes one or the other way by shape
+    and dtype, and puts NaN nowhere in particular.
+    """
     axis = reduction_dimension % len(ctx.in_shape(0))
-    single = ctx.out_dtype() == "float32"  # for which alone XLA takes the way of top_k
-    order = SORT if not is_max_k else TOTAL_REVERSED if single else REVERSED
-    return _first(ctx, x, ctx.out_shape()[axis], axis, order)
+    return _first(ctx, x, ctx.out_shape()[axis], axis, TOTAL_REVERSED if is_max_k else SORT)
 
 
 def _first(ctx: RuleContext, x: Operand, k: int, axis: int, order: int) -> list[SSAValue]:
@@ -98,6 +105,19 @@ def _first(ctx: RuleContext, x: Operand, k: int, axis: int, order: int) -> list[
         )
     ).outs
     return [_turned_back(ctx, values, axis), _turned_back(ctx, places, axis)]
+
+
+def _is_iota(x: SSAValue, axis: int) -> bool:
+    """Whether an int32 array holds the index along an axis; in order it then is the places themselves."""
+    made = root_of(x)
+    nest = made.owner
+    if not isinstance(nest, NestOp) or made.type != x.type or DTYPES[element_of(x.type)] != "int32":
+        return False
+    convert = nest.yielded()[list(nest.outs).index(made)].owner
+    index = convert.operands[0].owner if isinstance(convert, SCALARS["convert"]) else None
+    if not isinstance(index, IndexOp) or nest.reduced:
+        return False
+    return shape_of(x.type) == nest.space and index.loop == axis
 
 
 def _nothing(ctx: RuleContext, shape: Sequence[int], dtype: str) -> SSAValue:
@@ -190,7 +210,7 @@ def _read_at(ctx: RuleContext, x: SSAValue, places: SSAValue, axis: int) -> SSAV
     count = shape_of(places.type)[-1]
     space = tuple(count if d == axis else n for d, n in enumerate(shape_of(x.type)))
     loops = [AffineExpr.dimension(d) for d in range(rank)]
-    where = AffineMap(rank, 0, tuple([*(e for d, e in enumerate(loops) if d != axis), loops[axis]]))
+    where = AffineMap(rank, 0, (*(e for d, e in enumerate(loops) if d != axis), loops[axis]))
 
     def element(block: Block, args: list[SSAValue]) -> SSAValue:
         at = Places(block)
