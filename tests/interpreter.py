@@ -6,6 +6,7 @@ loop. Scalar operations are JAX's primitives, evaluated one by one; NumPy does t
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -33,7 +34,11 @@ class OutOfBounds(Exception):
     """A computed read, or a read at a map, leaves its array."""
 
 
-def interpret(f: Callable[..., Any], *args: Any, passes: Callable[[ModuleOp], Any] | None = None) -> Any:
+Passes = Callable[[ModuleOp], Any] | None
+"""Rewrites a module in place."""
+
+
+def interpret(f: Callable[..., Any], *args: Any, passes: Passes = None) -> Any:
     """`f(*args)` by the rules and this interpreter; `passes` may rewrite the module in between."""
     traced = trace(f, args, {}, name="f")
     module = lower_program(traced.program).module
@@ -46,12 +51,14 @@ def interpret(f: Callable[..., Any], *args: Any, passes: Callable[[ModuleOp], An
     return jax.tree_util.tree_unflatten(traced.out_tree, evaluate(module, arrays))
 
 
-def assert_interpreted(f: Callable[..., Any], *args: Any, ulp: float = 0, scale: float = 0, x64: bool = True) -> None:
+def assert_interpreted(
+    f: Callable[..., Any], *args: Any, ulp: float = 0, scale: float = 0, x64: bool = True, passes: Passes = None
+) -> None:
     """The rules of `f` mean what `jax.jit` computes: structure, dtypes, shapes and values."""
     with jax.enable_x64(x64):
         args = jax.tree_util.tree_map(jnp.asarray, args)
         want = jax.jit(f)(*args)
-        got = interpret(f, *args)
+        got = interpret(f, *args, passes=passes)
     assert jax.tree_util.tree_structure(got) == jax.tree_util.tree_structure(want)
     for (path, g), w in zip(jax.tree_util.tree_leaves_with_path(got), jax.tree_util.tree_leaves(want), strict=True):
         where = jax.tree_util.keystr(path)
@@ -282,7 +289,6 @@ _LAX = {
     "xor": "bitwise_xor",
     "not": "bitwise_not",
     "add_any": "add",
-    "select": "select_n",
 }
 
 _INDEX: dict[str, Callable[..., Any]] = {
@@ -291,8 +297,8 @@ _INDEX: dict[str, Callable[..., Any]] = {
     "mul": np.multiply,
     "max": np.maximum,
     "min": np.minimum,
-    "div": lambda x, y: np.where(y == 0, -1, np.trunc(x / np.where(y == 0, 1, y))).astype(np.int64),
-    "rem": lambda x, y: np.where(y == 0, x, np.fmod(x, np.where(y == 0, 1, y))),
+    "div": lambda x, y: np.sign(x) * np.sign(y) * (np.abs(x) // np.abs(y)),
+    "rem": np.fmod,
     "neg": np.negative,
     "clamp": lambda low, x, high: np.minimum(np.maximum(x, low), high),
     "eq": np.equal,
@@ -311,24 +317,35 @@ def scalar(op: ScalarOp, ins: list[np.ndarray]) -> np.ndarray:
     ins = list(np.broadcast_arrays(*ins))
     if name == "select":
         which, *cases = ins
-        if op.result.type == INDEX:
-            return np.choose(np.clip(which.astype(np.int64), 0, len(cases) - 1), cases)
         # As in JAX's lowering, an index beyond the cases takes the nearest.
-        which = which if which.dtype == bool else np.clip(which, 0, len(cases) - 1)
-        return np.asarray(jax.lax.select_n(which, *cases))
-    if name == "convert":
-        dtype = numpy_dtype(op.result.type)
-        return np.asarray(jax.lax.convert_element_type(ins[0], dtype))
+        place = np.clip(which.astype(np.int64), 0, len(cases) - 1)
+        return np.take_along_axis(np.stack(cases), place[None], axis=0)[0]
     if name == "bitcast":
         return np.ascontiguousarray(ins[0]).view(numpy_dtype(op.result.type))
-    if op.operands[0].type == INDEX:
+    if op.operands[0].type == INDEX and name != "convert":
         return np.asarray(_INDEX[name](*ins))
+    return _by_length(_function(op), ins)
+
+
+def _function(op: ScalarOp) -> Callable[..., Any]:
+    """JAX's function of a row."""
+    name, params = op.ROW.name, param_values(op)
+    if name == "convert":
+        return functools.partial(jax.lax.convert_element_type, new_dtype=numpy_dtype(op.result.type))
     if name.startswith("round_half"):
-        away = name == "round_half_away"
-        return np.asarray(jax.lax.round(ins[0], jax.lax.RoundingMethod(0 if away else 1)))
-    params = param_values(op)
+        method = jax.lax.RoundingMethod(0 if name == "round_half_away" else 1)
+        return functools.partial(jax.lax.round, rounding_method=method)
+    if op.operands[0].type == i1:
+        name = {"add": "or", "add_any": "or", "mul": "and"}.get(name, name)  # JAX's rows, which lax refuses
     function = getattr(jax.lax, _LAX.get(name, name), None)
     if function is None:
         primitive = getattr(jax.lax, op.ROW.primitive, None) or getattr(jex_primitives, op.ROW.primitive)
-        return np.asarray(primitive.bind(*ins, **params))
-    return np.asarray(function(*ins, **params))
+        function = primitive.bind
+    return functools.partial(function, **params)
+
+
+def _by_length(f: Callable[..., Any], ins: list[np.ndarray]) -> np.ndarray:
+    """`f` on arrays of rank 1 and of few different lengths, for each of which JAX compiles anew."""
+    size = ins[0].size
+    padded = [np.resize(np.ravel(x), 1 << max(6, (size - 1).bit_length())) if size else np.ravel(x) for x in ins]
+    return np.asarray(f(*padded))[:size].reshape(ins[0].shape)

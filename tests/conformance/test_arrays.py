@@ -6,6 +6,8 @@ interpreter.
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import pytest
 
@@ -16,6 +18,7 @@ from interpreter import assert_interpreted
 
 from conformance.harnesses import MOVING, REDUCING, arguments, harnesses, is_complex, is_wide, real, sample
 from conformance.running import Runner, tolerance
+from juju.passes import run_pipeline
 
 ALL = real([*MOVING, *REDUCING])
 RUNNER = Runner(sample(ALL, share=5))
@@ -27,8 +30,9 @@ def test_harness(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("passes", [None, run_pipeline], ids=["rules", "passes"])
 @pytest.mark.parametrize("group", [*MOVING, *REDUCING])
-def test_group_through_the_interpreter(group: str) -> None:
+def test_group_through_the_interpreter(group: str, passes: Any) -> None:
     failed = []
     for name, harness in real([group]).items():
         x64 = is_wide(harness)
@@ -36,7 +40,7 @@ def test_group_through_the_interpreter(group: str) -> None:
             args = arguments(harness)
             scale = tolerance(jax.eval_shape(harness.dyn_fun, *args))
         try:
-            assert_interpreted(harness.dyn_fun, *args, ulp=4, scale=scale, x64=x64)
+            assert_interpreted(harness.dyn_fun, *args, ulp=4, scale=scale, x64=x64, passes=passes)
         except Exception as error:
             failed.append(f"{name}: {error}")
     assert not failed, "\n".join(failed)
