@@ -111,7 +111,8 @@ class Batch:
     def parametrize(self) -> pytest.MarkDecorator:
         return pytest.mark.parametrize("name", list(self.cases))
 
-    def check(self, name: str) -> None:
+    def __getitem__(self, name: str) -> juju.Compiled:
+        """A compiled case. Raises what its compilation raised."""
         if self._compiled is None:
             lowered = {}
             for case in self.cases.values():
@@ -122,7 +123,10 @@ class Batch:
         compiled = self._compiled[name]
         if isinstance(compiled, Exception):
             raise compiled
-        self.cases[name].check(compiled)
+        return compiled
+
+    def check(self, name: str) -> None:
+        self.cases[name].check(self[name])
 
 
 def edge_values(dtype: str) -> np.ndarray:

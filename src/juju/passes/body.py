@@ -88,6 +88,10 @@ class Body:
         self.block.add_op(op := const_op(np.int64(value), element))
         return op.result
 
+    def zero(self, element: Attribute) -> SSAValue:
+        self.block.add_op(op := const_op(np.float64(0), element))
+        return op.result
+
     def number(self, value: int) -> SSAValue:
         """An index that follows from shapes; 0 and 1 are part of the text."""
         if value not in (0, 1, -1):

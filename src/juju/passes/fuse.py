@@ -26,13 +26,13 @@ from xdsl.rewriter import Rewriter
 
 from juju.dialect import affine
 from juju.dialect._xdsl import insert_before, location_of, new_op, uniform_map
-from juju.dialect.body import ARGUMENTS, CumulateOp, ReduceOp
+from juju.dialect.body import ARGUMENTS, CumulateOp, IndexOp, ReduceOp
 from juju.dialect.library import LibraryOp
 from juju.dialect.ops import CustomOp, NestOp, ReshapeOp, YieldOp, make_nest
 from juju.dialect.types import element_of, shape_of
 from juju.passes.costs import Costs
 from juju.passes.flatten import root_of
-from juju.passes.inline import BodyBuilder
+from juju.passes.inline import BodyBuilder, known_places, known_reshape
 from juju.passes.spaces import Place, loops_in, point, position, refine, same_along_rows
 
 FEW_ROWS, LONG_ROWS = 16, 1 << 15
@@ -175,21 +175,30 @@ class _Fusion:
     # Which group ------------------------------------------------------------------------------------------------------
 
     def _assign(self, nest: NestOp) -> None:
-        size = len(nest.body.block.ops)
+        """Puts a nest into the group of its operands where it waits for least, else into the latest that takes it."""
         sources = {self.maker.get(root_of(v)) for v in nest.ins}
-        latest = self.items[::-1]
-        for item in [*(i for i in latest if i in sources), *(i for i in latest if i not in sources)]:
-            if not isinstance(item, _Group) or item.size + size > self.max_ops or 0 in nest.space:
-                continue  # (nests without points stand alone: their places say nothing)
-            for walk, row in self._joins(nest, item):
-                needs = self._needs(nest, walk, row, item)
-                if not any(other.waits_for(item) for other in needs):
-                    self._add(nest, item, walk, row, needs)
-                    return
+        groups = [i for i in self.items[::-1] if isinstance(i, _Group)]
+        ways = [way for group in groups if group in sources for way in self._ways(nest, group)]
+        if ways:
+            self._add(nest, *min(ways, key=lambda way: len(way[-1])))
+            return
+        for group in groups:
+            if group not in sources and (way := next(self._ways(nest, group), None)):
+                self._add(nest, *way)
+                return
         group = _Group()
         self.items.append(group)
         walk = _Walk(nest.space, frozenset(d for d in nest.reduced if nest.space[d] != 1))
         self._add(nest, group, walk, False, self._needs(nest, walk, False, None))
+
+    def _ways(self, nest: NestOp, group: _Group) -> Iterator[tuple[_Group, _Walk, bool, _Needs]]:
+        """How a nest can run in a group, and what it then waits for."""
+        if group.size + len(nest.body.block.ops) > self.max_ops or 0 in nest.space:
+            return  # (nests without points stand alone: their places say nothing)
+        for walk, row in self._joins(nest, group):
+            needs = self._needs(nest, walk, row, group)
+            if not any(other.waits_for(group) for other in needs):
+                yield group, walk, row, needs
 
     def _add(
         self, nest: NestOp, group: _Group, walk: _Walk, row: bool, needs: dict[_Item, dict[SSAValue, str]]
@@ -234,18 +243,18 @@ class _Fusion:
         own = position(places, nest.space, walk.space)
         met = not row
 
-        def visit(value: SSAValue, at: Sequence[AffineExpr] | None, along: bool | None) -> None:
+        def visit(value: SSAValue, at: Sequence[AffineExpr | None], along: bool | None) -> None:
             nonlocal met
             root = root_of(value)
             if root in self.scalar_nests:
-                for v in self.scalar_nests[root].ins:
-                    visit(v, [] if not shape_of(v.type) else None, True)
+                follow(self.scalar_nests[root], [], True)
                 return
             shape = shape_of(value.type)
-            exact = None if at is None else position(at, shape, walk.space)
+            affine_at = [e for e in at if e is not None]
+            exact = None if None in at else position(affine_at, shape, walk.space)
             key = (
                 root,
-                None if exact is None else (tuple(sorted(exact.at.coefficients.items())), exact.at.constant),
+                tuple(at) if exact is None else (tuple(sorted(exact.at.coefficients.items())), exact.at.constant),
                 along,
             )
             if key in seen:
@@ -258,22 +267,26 @@ class _Fusion:
                 return
             producer = self.costs.nests.get(root)
             if producer is not None and (along is not None or exact is None or exact != own or root in self.costs.free):
-                inner = bool(along) or (along is None and at is not None and same_along_rows(at, walk.space))
+                known = exact is not None or None not in at
+                inner = bool(along) or (along is None and known and same_along_rows(affine_at, walk.space))
                 if self.costs.pulls(root, inner):
-                    places = None if at is None else affine.reshape(at, shape, producer.space, walk.space)
-                    follow(producer, places, inner)
+                    follow(producer, known_reshape(at, shape, producer.space, walk.space), inner)
                     return
             elif producer is not None and maker is not group and self.costs.is_cheap(root):
-                assert at is not None
-                follow(producer, affine.reshape(at, shape, producer.space, walk.space), None)
+                follow(producer, known_reshape(at, shape, producer.space, walk.space), None)
                 return
             if maker is not None:
                 found.setdefault(maker, {})[root] = self._why(root, maker, made == exact, exact == own)
 
-        def follow(reader: NestOp, places: Sequence[AffineExpr] | None, along: bool | None) -> None:
+        def follow(reader: NestOp, places: Sequence[AffineExpr | None], along: bool | None) -> None:
             for value, amap, arg in zip(reader.ins, reader.in_maps(), reader.body.block.args, strict=True):
-                computed = places is None or isinstance(arg.type, TensorType)
-                visit(value, None if computed else affine.compose(amap, places, walk.space).results, along)
+                if not isinstance(arg.type, TensorType):
+                    visit(value, known_places(amap, places, walk.space), along)
+                    continue
+                for use in arg.uses:
+                    indices = use.operation.operands[1 : 1 + len(shape_of(value.type))]
+                    owners = [i.owner for i in indices]
+                    visit(value, [places[o.loop] if isinstance(o, IndexOp) else None for o in owners], along)
 
         follow(nest, places, None)
         if not met and group is not None:  # a nest over the rows that reads nothing of the group has no reason to join

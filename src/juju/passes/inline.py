@@ -89,18 +89,22 @@ class BodyBuilder(Body):
                 mapper[op.result] = self._ssa(places[op.loop])
             elif isinstance(op, ReadOp):
                 guard = self._both(mask, None if op.mask is None else mapper[op.mask])
-                at = tuple(mapper[v] for v in op.indices)
+                at = tuple(places[v.owner.loop] if isinstance(v.owner, IndexOp) else mapper[v] for v in op.indices)
                 mapper[op.result] = self._value(arrays[op.array], at, guard, own, along, nest.space)
             else:
                 self.clone(op, mapper)
         raise AssertionError("the body of a nest ends in juju.yield")
 
     def _places(self, amap: AffineMap, places: Indices) -> Indices:
-        if all(isinstance(p, AffineExpr) for p in places):
-            exprs: Sequence[AffineExpr] = places  # type: ignore[assignment]
-            return tuple(affine.substitute(e, exprs, self.space) for e in amap.results)
-        found = amap.results
-        return tuple(places[e.position] if isinstance(e, AffineDimExpr) else self._computed(e, places) for e in found)
+        """Where an operand is read; affine along every axis whose loops are."""
+        known = known_places(amap, [p if isinstance(p, AffineExpr) else None for p in places], self.space)
+        found: list[Index] = []
+        for expr, exact in zip(amap.results, known, strict=True):
+            if exact is not None:
+                found.append(exact)
+            else:
+                found.append(places[expr.position] if isinstance(expr, AffineDimExpr) else self._computed(expr, places))
+        return tuple(found)
 
     # Values -----------------------------------------------------------------------------------------------------------
 
@@ -253,6 +257,32 @@ class BodyBuilder(Body):
         if a is None or b is None:
             return a if b is None else b
         return self.scalar("and", [a, b])
+
+
+def known_places(amap: AffineMap, places: Sequence[AffineExpr | None], space: Sequence[int]) -> list[AffineExpr | None]:
+    """An operand's indices where some loops run at places that only the kernel computes (None)."""
+    known = [AffineExpr.constant(0) if e is None else e for e in places]
+    return [
+        None if any(places[d] is None for d in e.used_dims()) else affine.substitute(e, known, space)
+        for e in amap.results
+    ]
+
+
+def known_reshape(
+    at: Sequence[AffineExpr | None], before: Sequence[int], after: Sequence[int], space: Sequence[int]
+) -> list[AffineExpr | None]:
+    """`affine.reshape` where some indices are not known: those of axes that are not theirs stay known."""
+    if None not in at:
+        return list(affine.reshape([e for e in at if e is not None], before, after, space))
+    found: list[AffineExpr | None] = []
+    for old, new in groups(before, after):
+        part = [at[d] for d in old]
+        if None in part:
+            found += [None if after[d] != 1 else AffineExpr.constant(0) for d in new]
+        else:
+            shapes = [before[d] for d in old], [after[d] for d in new]
+            found += affine.reshape([e for e in part if e is not None], *shapes, space)
+    return found
 
 
 def _is_affine(at: Indices) -> bool:

@@ -1,4 +1,4 @@
-"""`juju-settle`: reads at indices that turn out to be affine become maps, by which loops merge and vectors are loaded."""
+"""`juju-settle`: reads at indices that turn out to be affine become maps, which merge loops and load vectors."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from xdsl.passes import ModulePass
 from juju.dialect._xdsl import identity_map, insert_before, new_op, replace_op
 from juju.dialect.body import ARGUMENTS, CumulateOp, ReduceOp
 from juju.dialect.ops import NestOp, ReshapeOp, ScalarOp, YieldOp, make_nest
-from juju.dialect.types import is_half
+from juju.dialect.types import is_half, kind_of
 from juju.passes.body import Body
 from juju.passes.costs import CHEAP
 from juju.passes.flatten import root_of
@@ -125,6 +125,8 @@ class _Unroll(Body):
         total = values[0]
         for value in values[1:]:
             total = self.scalar(kind, [total, value])
+        if kind == "add" and len(values) > 1 and kind_of(total.type) == "f":  # JAX begins with 0: no sum is -0
+            total = self.scalar(kind, [total, self.zero(total.type)])
         return [self.scalar("convert", [total], op.results[0].type) if half else total]
 
     def _place(self, kind: str, values: list[SSAValue], result: Attribute) -> SSAValue:
