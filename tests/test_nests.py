@@ -115,6 +115,19 @@ case(
     lambda x: ~x[::-1],
 )
 
+for step in (2, 3, 4, 5):
+    for length in (1, 16, 64, 200):
+        for dtype, numpy in (("f32", "f4"), ("f64", "f8"), ("i8", "i1"), ("bf16", "bfloat16")):
+            x = RNG.integers(0, 100, (length - 1) * step + 1).astype(numpy)
+            case(
+                f"every {step} of {length} {dtype}",
+                (length,),
+                [(f"{len(x)}x{dtype}", f"d0 * {step}")],
+                [(f"{length}x{dtype}", "d0")],
+                "yield %x0",
+                [x],
+                lambda x, step=step: x[::step],
+            )
 for rows, columns in ((8, 8), (64, 64), (70, 130), (129, 65), (200, 9)):
     for dtype in ("f32", "f64", "i8", "bf16", "i1"):
         x = RNG.integers(0, 2 if dtype == "i1" else 100, (columns, rows))
