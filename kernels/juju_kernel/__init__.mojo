@@ -9,6 +9,7 @@ from .access import (
     gather,
     gather_where,
     indices,
+    load_every,
     load_one,
     load_reversed,
     load_strided,

@@ -67,8 +67,44 @@ def load_strided[
     dt: DType, //, w: SIMDLength, tail: Bool = False
 ](p: Pointer[Scalar[dt], MutAnyOrigin], i: Int, step: Int, stop: Int) -> SIMD[dt, w]:
     """Elements `i * step`, `(i + 1) * step`, ... of `p`."""
-    var mask = reads[tail](SIMD[DType.bool, w](fill=True), i, stop)
-    return p.unsafe_offset(i * step).unsafe_gather(iota[DType.int64, w]() * Int64(step), mask, SIMD[dt, w](0))
+    var first = p.unsafe_offset(i * step)
+    comptime if tail:
+        var places = iota[DType.int64, w]() * Int64(step)
+        return first.unsafe_gather(places, live[w](i, stop), SIMD[dt, w](0))
+    else:
+        # Loads one by one are faster than gather instructions, which LLVM would make of them if they were not volatile.
+        comptime lanes = min(Int(w), 16)
+        var result = SIMD[dt, w](0)
+        comptime for part in range(Int(w) // lanes):
+            var some = SIMD[dt, lanes](0)
+            comptime for k in range(lanes):
+                some[k] = first.unsafe_load[width=1, volatile=True]((part * lanes + k) * step)
+            result = result.insert[offset = part * lanes](some)
+        return result
+
+
+@always_inline
+def load_every[
+    dt: DType, //, step: Int, w: SIMDLength, tail: Bool = False
+](p: Pointer[Scalar[dt], MutAnyOrigin], i: Int, stop: Int) -> SIMD[dt, w]:
+    """`load_strided` for a small step: loads of all elements, and shuffles."""
+    comptime if tail:
+        return load_strided[w, True](p, i, step, stop)
+    else:
+        comptime lanes = min(Int(w), 16)
+        var result = SIMD[dt, w](0)
+        comptime for part in range(Int(w) // lanes):
+            var first = p.unsafe_offset((i + part * lanes) * step)
+            var some = SIMD[dt, lanes](0)
+            comptime for line in range(step):
+                # The last line begins earlier, so as to end at the last element that is wanted.
+                comptime start = line * lanes - (step - 1 if line == step - 1 else 0)
+                var elements = first.unsafe_load[width=lanes](start)
+                comptime for k in range(lanes):
+                    comptime if k * step >= start and k * step < start + lanes:
+                        some[k] = elements[k * step - start]
+            result = result.insert[offset = part * lanes](some)
+        return result
 
 
 @always_inline

@@ -48,8 +48,8 @@ struct Total[C: Combiner, dt: DType, width: SIMDLength](TrivialRegisterPassable)
     @always_inline
     def value(self) -> Scalar[Self.dt]:
         """The total of all that was taken."""
-        var whole = fold[Self.C](Self.C.combine(self.closed.value(), self.wide))
-        return Self.C.combine(whole, fold[Self.C](self.rest))
+        var whole = fold[Self.C, LANES](Self.C.combine(self.closed.value(), self.wide))
+        return fold[Self.C, 1](Self.C.combine(whole, self.rest))
 
 
 struct Totals[C: Combiner, dt: DType, w: SIMDLength](TrivialRegisterPassable):
@@ -81,13 +81,13 @@ struct Totals[C: Combiner, dt: DType, w: SIMDLength](TrivialRegisterPassable):
 
 
 @always_inline
-def fold[dt: DType, w: SIMDLength, //, C: Combiner](x: SIMD[dt, w]) -> Scalar[dt]:
-    """All lanes in one: second halves onto first halves, until one is left."""
-    comptime if w == 1:
-        return rebind[Scalar[dt]](x)
+def fold[dt: DType, w: SIMDLength, //, C: Combiner, lanes: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, lanes]:
+    """Fewer lanes: second halves onto first halves, until so many are left."""
+    comptime if w == lanes:
+        return rebind[SIMD[dt, lanes]](x)
     else:
         comptime half = Int(w) // 2
-        return fold[C](C.combine(x.slice[half](), x.slice[half, offset=half]()))
+        return fold[C, lanes](C.combine(x.slice[half](), x.slice[half, offset=half]()))
 
 
 @always_inline

@@ -22,6 +22,10 @@ NARROW = 1 << 31
 """Indices are int32 in a nest whose arrays all have fewer elements than this."""
 
 
+SMALL_STEP = 4
+"""Steps of the innermost loop up to this are spelled in the text, for loads of all elements and shuffles."""
+
+
 @dataclass
 class Place:
     """The offset of an element: `strides[d]` times loop d, plus `start`, plus what divides, axis by axis."""

@@ -28,10 +28,11 @@ __all__ = ["BodyWriter", "Line", "NestText", "short_path"]
 HELPERS = (
     frozenset(
         "Args LANES LINE fence aligned array load narrow padded round_to size splat store widen sweep "
-        "store_pairs store_strided sweep_stream args sizes lo hi i n stop start at w tail stream large around body "
-        "point end row first last block live GRAIN BLOCK STEPS indices load_where load_one load_reversed "
-        "reversed_where load_strided gather gather_where divide modulo sweep_back sweep_down drain left right "
-        "unit tile tiles turn TILE Total Totals Extreme Extremes Running Runnings scratch release merged".split()
+        "store_pairs store_strided sweep_stream args sizes lo hi i n stop start at w tail stream large around "
+        "body point end row first last block live GRAIN BLOCK STEPS indices load_where load_one load_reversed "
+        "reversed_where load_every load_strided gather gather_where divide modulo sweep_back sweep_down drain "
+        "left right unit tile tiles turn TILE Total Totals Extreme Extremes Running Runnings scratch release "
+        "merged".split()
     )
     | {f"{letter}{k}" for letter in ("n", "d", "body_") for k in range(16)}
     | frozenset(COMBINERS.values())

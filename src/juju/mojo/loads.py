@@ -12,7 +12,7 @@ from juju.dialect.body import IndexOp, ReadOp
 from juju.dialect.ops import ConstOp
 from juju.dialect.types import element_of, shape_of
 from juju.mojo import spelling
-from juju.mojo.access import Place
+from juju.mojo.access import SMALL_STEP, Place
 from juju.mojo.text import LINE, POINT, ROW, UNIFORM, VECTORS, Line
 
 if TYPE_CHECKING:
@@ -130,6 +130,9 @@ class Loads:
         if step is None:
             helpers.add("splat")
             return f"splat[w](load[1]({name}, 0, 1))"
+        if 1 < step <= SMALL_STEP:
+            helpers.add("load_every")
+            return f"load_every[{step}, w, tail]({name}, i, stop)"
         helpers.add("load_strided")
         return f"load_strided[w, tail]({name}, i, {self.access.factor(place, self.last, pointer)}, stop)"
 
