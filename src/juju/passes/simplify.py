@@ -288,7 +288,7 @@ def _difference(body: _Body, operands: Operands, ty: Attribute, params: tuple[in
 
 @_rule("mul")
 def _product(body: _Body, operands: Operands, ty: Attribute, params: tuple[int, ...]) -> SSAValue | None:
-    """`x * 1` is x, `x * -1` is -x; a sign moves into a constant, or behind the product; integers: `x * 0` is 0."""
+    """`x * 1` is x, `x * -1` is -x; a sign moves into a constant, or behind a square; integers: `x * 0` is 0."""
     kind = kind_of(ty)
     if kind == "b":
         return _conjunction(body, operands, ty, params)
@@ -302,12 +302,16 @@ def _product(body: _Body, operands: Operands, ty: Attribute, params: tuple[int, 
     x, y = operands
     if x is y and (signed := operation(x, "neg", "abs")) is not None:
         return body.make("mul", [signed.operands[0]] * 2, ty)
-    if (found := _either(operands, "neg")) is not None:
-        negated, other = found
-        if constant(other) is not None:
-            return body.make("mul", [negated.operands[0], body.make("neg", [other], ty)], ty)
-        return body.make("neg", [body.make("mul", [negated.operands[0], other], ty)], ty)
-    return None
+    if (found := _either(operands, "neg")) is None:
+        return None
+    negated, other = found
+    inner = negated.operands[0]
+    if constant(other) is not None:
+        return body.make("mul", [inner, body.make("neg", [other], ty)], ty)
+    if (second := operation(other, "neg")) is not None:
+        return body.make("mul", [inner, second.operands[0]], ty)
+    # Others stay: the negated value may be the same at every point, and is then negated once.
+    return body.make("neg", [body.make("mul", [inner, inner], ty)], ty) if other is inner else None
 
 
 @_rule("square")
