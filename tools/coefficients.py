@@ -241,9 +241,9 @@ def special() -> list[Family]:
         root: str, high: str, counts: tuple[int, int], other: Family | None = None, slope: bool = False
     ) -> Family:
         about = ("its elasticity, " if slope else "exp(a**2)*erfc(a)*(a+2) ") + f"by x = (a-{root})/(a+2)"
-        domains = [(f"-{root}/2", f"({high}-{root})/({high}+2)", count) if count else None for count in counts]
+        f32, f64 = ((f"-{root}/2", f"({high}-{root})/({high}+2)", count) if count else None for count in counts)
         name = "ERFCX_SLOPE" if slope else "ERFCX"
-        return Family(name, scaled_complement(root, slope), about, *domains, 0, apart=not slope, other=other)
+        return Family(name, scaled_complement(root, slope), about, f32, f64, 0, apart=not slope, other=other)
 
     def erf_inv(name: str, centre: str, domain32, domain64, other: Family | None = None) -> Family:
         tail = name != "MIDDLE"
