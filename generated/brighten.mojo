@@ -12,8 +12,6 @@ def brighten(args: Args, lo: Int, hi: Int) abi("C") -> Int:
     var in_gain = array[DType.float32](args, 1)
     var out_convert_element_type = array[DType.uint8](args, 2)
     var gain = load[1](in_gain, 0, 1)
-    # examples/gallery.py:82
-    var v_4 = convert[DType.float32](Int32(255))
 
     @always_inline
     def body[w: SIMDLength, tail: Bool, stream: Bool](i: Int, stop: Int) {var}:
@@ -23,9 +21,9 @@ def brighten(args: Args, lo: Int, hi: Int) abi("C") -> Int:
         var v = convert[DType.float32](image)
         var v_2 = v * splat[w](gain)
         var v_3 = maximum(F32(0.0), v_2)
-        var v_5 = minimum(splat[w](v_4), v_3)
-        var v_6 = convert[DType.uint8](v_5)
-        store[tail, stream](out_convert_element_type, i, v_6, stop)
+        var v_4 = minimum(F32(255.0), v_3)
+        var v_5 = convert[DType.uint8](v_4)
+        store[tail, stream](out_convert_element_type, i, v_5, stop)
 
     var around = size(args, 4) != 0 and aligned(out_convert_element_type)
     sweep_stream[4 * LANES](body, lo, min(hi, n), around)

@@ -50,5 +50,5 @@ def integer_mix(args: Args, lo: Int, hi: Int) abi("C") -> Int:
         store[tail](out_xor, i, v_22, stop)
         store[tail](out_convert_element_type, i, v_24, stop)
 
-    sweep[2 * LANES](body, lo, min(hi, n))
+    sweep[4 * LANES](body, lo, min(hi, n))
     return 0

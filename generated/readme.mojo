@@ -2,7 +2,7 @@
 # 2 arrays in, 1 array out, 1 nest.
 
 from juju_kernel import Args, array, load, store
-from juju_math import integer_pow, sin
+from juju_math import sin
 
 
 @export
@@ -14,7 +14,7 @@ def readme(args: Args, lo: Int, hi: Int) abi("C") -> Int:
     var y = load[1](in_y, 0, 1)
     # examples/gallery.py:28
     var v = x + y
-    var v_2 = integer_pow[2](v)
+    var v_2 = v * v
     var v_3 = sin(v_2)
     if lo == 0:
         store(out_sin, 0, v_3, 1)

@@ -189,7 +189,6 @@ def elementary() -> list[Family]:
             2,
             fixed={1: 1},
         ),
-        Family("TANH", mp.tanh, "tanh(x) - x", ("0", "0.55", 5), ("0", "0.55", 10), 3, 2, {1: 1}),
         Family("SINH", mp.sinh, "sinh(x) - x", ("0", third, 3), ("0", third, 5), 3, 2, {1: 1}),
         Family("COSH", mp.cosh, "cosh(x) - 1 - x**2/2", ("0", third, 2), ("0", third, 5), 4, 2, {0: 1, 2: 0.5}),
         Family("LOG", mp.log1p, "log(1+x) - x + x**2/2", (*narrow, 8), None, 3, fixed={1: 1, 2: -0.5}),
@@ -242,9 +241,9 @@ def special() -> list[Family]:
         root: str, high: str, counts: tuple[int, int], other: Family | None = None, slope: bool = False
     ) -> Family:
         about = ("its elasticity, " if slope else "exp(a**2)*erfc(a)*(a+2) ") + f"by x = (a-{root})/(a+2)"
-        domains = [(f"-{root}/2", f"({high}-{root})/({high}+2)", count) if count else None for count in counts]
+        f32, f64 = ((f"-{root}/2", f"({high}-{root})/({high}+2)", count) if count else None for count in counts)
         name = "ERFCX_SLOPE" if slope else "ERFCX"
-        return Family(name, scaled_complement(root, slope), about, *domains, 0, apart=not slope, other=other)
+        return Family(name, scaled_complement(root, slope), about, f32, f64, 0, apart=not slope, other=other)
 
     def erf_inv(name: str, centre: str, domain32, domain64, other: Family | None = None) -> Family:
         tail = name != "MIDDLE"

@@ -3,7 +3,7 @@
 from std.memory import bitcast
 
 from .bits import MANTISSA_BITS, Signed, infinity, magnitude, quiet_nan, sign_bits, to_signed_bits, with_sign
-from .coefficients import LN2_HIGH, LN2_LOW, LOG2E_HIGH, cosh_poly, exp2_nearest_poly, sinh_poly, tanh_poly
+from .coefficients import LN2_HIGH, LN2_LOW, LOG2E_HIGH, cosh_poly, expm1_poly, sinh_poly
 from .logarithm import log_of_sum
 from .polynomial import BIAS, MAGIC, power_of_two, two_sum
 from .root import sqrt
@@ -11,21 +11,23 @@ from .root import sqrt
 
 @always_inline
 def tanh[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
-    """`lax.tanh`: a polynomial up to 0.55, then 1 - 2 u / (1 + u) with u = exp(-2|x|). At most 1.8 ulp."""
+    """`lax.tanh`, as h / (h + 1) with h = (exp(2|x|) - 1) / 2. At most 1.8 ulp."""
     comptime assert dt == DType.float32 or dt == DType.float64, "tanh: f32 or f64"
-    comptime low = Scalar[dt](-30) if dt == DType.float32 else Scalar[dt](-60)
+    comptime high = Scalar[dt](30) if dt == DType.float32 else Scalar[dt](60)
     var a = magnitude(x)
-    var z = x * x
-    var small = (x * z).fma(tanh_poly(z), x)
-    # u needs less than full precision, so the argument is not split with care
-    var v = a * (-2 * LOG2E_HIGH[dt])
-    v = v.lt(low).select(low, v)
-    var n = v + MAGIC[dt] - MAGIC[dt]
-    var r = v - n
-    var s = power_of_two(n)
-    var u = s.fma(r * exp2_nearest_poly(r), s)
-    var large = 1 - (u + u) / (u + 1)
-    return with_sign(a.lt(0.55).select(magnitude(small), large), sign_bits(x))
+    var y = a + a
+    y = y.gt(high).select(high, y)
+    var n = y.fma(LOG2E_HIGH[dt], MAGIC[dt]) - MAGIC[dt]
+    var r = (-n).fma(LN2_LOW[dt], (-n).fma(LN2_HIGH[dt], y))
+    var g = (r * r).fma(expm1_poly(r), r)
+    var s = power_of_two(n - 1)
+    var h = s.fma(g, s - 0.5)
+    var d = h + 1
+    var lost = (1 - d) + h
+    var inverse = 1 / d
+    var q = h * inverse
+    var rest = (-q).fma(lost, (-q).fma(d, h))
+    return with_sign(rest.fma(inverse, q), sign_bits(x))
 
 
 @always_inline

@@ -80,7 +80,6 @@ def log2_erfc_poly[dt: DType, w: SIMDLength](x: SIMD[dt, w]) -> SIMD[dt, w]:
         ](x)
 
 
-
 # the lowest coefficient of the next
 comptime ERFCX_FIRST[dt: DType] = Scalar[dt](0.991371274) if dt == DType.float32 else Scalar[dt](0.89500575590694975)
 
