@@ -31,6 +31,12 @@ REDUCING = (
 ).split()
 """Groups of reductions, running totals and windows."""
 
+ORDERING = "approx_top_k sort top_k".split()
+"""Groups of the primitives that order."""
+
+WRITING = "scatter scatter_add scatter_max scatter_min scatter_mul".split()
+"""Groups of the primitives that write by index."""
+
 GAPS_FILE = Path(__file__).with_name("known_gaps.txt")
 
 
