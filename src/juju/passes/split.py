@@ -125,8 +125,7 @@ class _Split:
             kind, x = op.kind.data, mapper[op.operands[0]]
             if kind in ARGUMENTS:
                 extreme = reduce(body.block, kind[3:], x)
-                local = body.scalar("convert", [reduce(body.block, kind, x, INDEX)], INDEX)
-                place = body.scalar("add", [local, body.expression(offset)])
+                place = body.scalar("add", [reduce(body.block, kind, x, INDEX), body.expression(offset)])
                 partials.append(_Partial(op, len(results), len(results) + 1))
                 results += [extreme, body.scalar("convert", [place], op.results[0].type)]
             else:
