@@ -10,14 +10,16 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jax.scipy.stats import norm
 
 
 class Exhibit(NamedTuple):
-    """A function and the types it is lowered for."""
+    """A function, the types it is lowered for, and how many kernels it becomes."""
 
     f: Callable[..., Any]
     args: tuple[Any, ...]
+    kernels: int = 1
 
 
 def _array(*shape: int, dtype: str = "float32") -> jax.ShapeDtypeStruct:
@@ -86,6 +88,42 @@ def edge_constants(x):
     return jnp.where(x > 0, x, jnp.nan), x + jnp.inf, jnp.where(x > 9, x, -0.0), jnp.finfo(jnp.float32).max * x
 
 
+def softmax(x):
+    return jax.nn.softmax(x)
+
+
+def layer_norm(x, gain, bias):
+    centred = x - x.mean(-1, keepdims=True)
+    variance = jnp.square(centred).mean(-1, keepdims=True)
+    return centred * lax.rsqrt(variance + 1e-5) * gain + bias
+
+
+def layer_norm_gradient(x, gain, bias, upstream):
+    return jax.vjp(layer_norm, x, gain, bias)[1](upstream)
+
+
+def rbf_sums(x, y, weights):
+    distances = jnp.square(x[:, None] - y[None]).sum(-1)
+    return (jnp.exp(-distances) * weights).sum(-1)
+
+
+def rotary(x, cos, sin):
+    first, second = jnp.split(x, 2, -1)
+    return x * cos + jnp.concatenate([-second, first], -1) * sin
+
+
+def running_sum(x):
+    return jnp.cumsum(x, -1)
+
+
+def best_class(logits):
+    return jnp.argmax(logits, -1)
+
+
+def max_pool(x):
+    return lax.reduce_window(x, -jnp.inf, lax.max, (1, 1, 3, 3), (1, 1, 2, 2), "SAME")
+
+
 _tree = {"w": _array(64, 32), "b": _array(32)}
 
 GALLERY: dict[str, Exhibit] = {
@@ -103,6 +141,14 @@ GALLERY: dict[str, Exhibit] = {
         Exhibit(integer_mix, (_array(1024, dtype="int32"), _array(1024, dtype="int32"))),
         Exhibit(brighten, (_array(64, 64, 3, dtype="uint8"), _array())),
         Exhibit(edge_constants, (_array(16),)),
+        Exhibit(softmax, (_array(256, 128),)),
+        Exhibit(layer_norm, (_array(256, 128), _array(128), _array(128))),
+        Exhibit(layer_norm_gradient, (_array(256, 128), _array(128), _array(128), _array(256, 128)), kernels=2),
+        Exhibit(rbf_sums, (_array(512, 3), _array(512, 3), _array(512))),
+        Exhibit(rotary, (_array(8, 256, 16, 64), _array(256, 1, 64), _array(256, 1, 64))),
+        Exhibit(running_sum, (_array(256, 128),)),
+        Exhibit(best_class, (_array(256, 128),)),
+        Exhibit(max_pool, (_array(2, 16, 64, 64),)),
     )
 }
 """Every exhibit by name."""

@@ -1,4 +1,4 @@
-# adam, from examples/gallery.py:58. Written by juju; edit a copy.
+# adam, from examples/gallery.py:60. Written by juju; edit a copy.
 # 9 arrays in, 6 arrays out, 2 nests.
 
 from juju_kernel import Args, LANES, aligned, array, load, padded, size, splat, store, sweep_stream
@@ -19,7 +19,7 @@ def adam(args: Args, lo: Int, hi: Int) abi("C") -> Int:
         var out_add_2 = array[DType.float32](args, 6)
         var out_sub = array[DType.float32](args, 7)
         var step = load[1](in_step, 0, 1)
-        # examples/gallery.py:60
+        # examples/gallery.py:62
         var v_8 = pow(Float32(0.9), step)
         var v_9 = Float32(1.0) - v_8
         var v_12 = pow(Float32(0.999), step)
@@ -32,16 +32,16 @@ def adam(args: Args, lo: Int, hi: Int) abi("C") -> Int:
             var grads_b = load[w, tail](in_grads_b, i, stop)
             var v_b = load[w, tail](in_v_b, i, stop)
             var params_b = load[w, tail](in_params_b, i, stop)
-            # examples/gallery.py:58
+            # examples/gallery.py:60
             var v = F32(0.9) * m_b
             var v_2 = F32(0.1) * grads_b
             var v_3 = v + v_2
-            # examples/gallery.py:59
+            # examples/gallery.py:61
             var v_4 = F32(0.999) * v_b
             var v_5 = F32(0.001) * grads_b
             var v_6 = v_5 * grads_b
             var v_7 = v_4 + v_6
-            # examples/gallery.py:63
+            # examples/gallery.py:65
             var v_10 = v_3 / splat[w](v_9)
             var v_11 = F32(0.001) * v_10
             var v_14 = v_7 / splat[w](v_13)

@@ -1,4 +1,4 @@
-# brighten, from examples/gallery.py:82. Written by juju; edit a copy.
+# brighten, from examples/gallery.py:84. Written by juju; edit a copy.
 # 2 arrays in, 1 array out, 1 nest.
 
 from juju_kernel import Args, LANES, aligned, array, load, size, splat, store, sweep_stream
@@ -17,7 +17,7 @@ def brighten(args: Args, lo: Int, hi: Int) abi("C") -> Int:
     def body[w: SIMDLength, tail: Bool, stream: Bool](i: Int, stop: Int) {var}:
         comptime F32 = SIMD[DType.float32, w]
         var image = load[w, tail](in_image, i, stop)
-        # examples/gallery.py:82
+        # examples/gallery.py:84
         var v = convert[DType.float32](image)
         var v_2 = v * splat[w](gain)
         var v_3 = maximum(F32(0.0), v_2)

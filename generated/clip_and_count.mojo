@@ -1,4 +1,4 @@
-# clip_and_count, from examples/gallery.py:74. Written by juju; edit a copy.
+# clip_and_count, from examples/gallery.py:76. Written by juju; edit a copy.
 # 2 arrays in, 3 arrays out, 1 nest.
 
 from juju_kernel import Args, LANES, aligned, array, load, size, splat, store, sweep_stream
@@ -14,14 +14,14 @@ def clip_and_count(args: Args, lo: Int, hi: Int) abi("C") -> Int:
     var out_ne = array[DType.uint8](args, 3)
     var out_select_n = array[DType.int32](args, 4)
     var limit = load[1](in_limit, 0, 1)
-    # examples/gallery.py:74
+    # examples/gallery.py:76
     var v = negate(limit)
 
     @always_inline
     def body[w: SIMDLength, tail: Bool, stream: Bool](i: Int, stop: Int) {var}:
         comptime I32 = SIMD[DType.int32, w]
         var x = load[w, tail](in_x, i, stop)
-        # examples/gallery.py:74
+        # examples/gallery.py:76
         var v_2 = maximum(splat[w](v), x)
         var v_3 = minimum(splat[w](limit), v_2)
         var v_4 = ~x.eq(x)

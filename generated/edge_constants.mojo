@@ -1,4 +1,4 @@
-# edge_constants, from examples/gallery.py:86. Written by juju; edit a copy.
+# edge_constants, from examples/gallery.py:88. Written by juju; edit a copy.
 # 1 array in, 4 arrays out, 1 nest.
 
 from juju_kernel import Args, LANES, aligned, array, load, size, store, sweep_stream
@@ -17,7 +17,7 @@ def edge_constants(args: Args, lo: Int, hi: Int) abi("C") -> Int:
     def body[w: SIMDLength, tail: Bool, stream: Bool](i: Int, stop: Int) {var}:
         comptime F32 = SIMD[DType.float32, w]
         var x = load[w, tail](in_x, i, stop)
-        # examples/gallery.py:86
+        # examples/gallery.py:88
         var v = x.gt(F32(0.0))
         var v_2 = v.select(x, F32(from_bits=UInt32(0x7FC00000)))
         var v_3 = x + F32(from_bits=UInt32(0x7F800000))

@@ -1,4 +1,4 @@
-# gelu, from examples/gallery.py:36. Written by juju; edit a copy.
+# gelu, from examples/gallery.py:38. Written by juju; edit a copy.
 # 1 array in, 1 array out, 1 nest.
 
 from juju_kernel import Args, LANES, aligned, array, load, size, store, sweep_stream
@@ -15,7 +15,7 @@ def gelu(args: Args, lo: Int, hi: Int) abi("C") -> Int:
     def body[w: SIMDLength, tail: Bool, stream: Bool](i: Int, stop: Int) {var}:
         comptime F32 = SIMD[DType.float32, w]
         var x = load[w, tail](in_x, i, stop)
-        # examples/gallery.py:36
+        # examples/gallery.py:38
         var v = integer_pow[3](x)
         var v_2 = F32(0.044715) * v
         var v_3 = x + v_2

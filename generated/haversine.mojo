@@ -1,4 +1,4 @@
-# haversine, from examples/gallery.py:69. Written by juju; edit a copy.
+# haversine, from examples/gallery.py:71. Written by juju; edit a copy.
 # 4 arrays in, 1 array out, 1 nest.
 
 from juju_kernel import Args, LANES, array, load, size, splat, store, sweep
@@ -15,7 +15,7 @@ def haversine(args: Args, lo: Int, hi: Int) abi("C") -> Int:
     var out_mul = array[DType.float32](args, 4)
     var lat2 = load[1](in_lat2, 0, 1)
     var lon2 = load[1](in_lon2, 0, 1)
-    # examples/gallery.py:69
+    # examples/gallery.py:71
     var v_6 = cos(lat2)
 
     @always_inline
@@ -23,7 +23,7 @@ def haversine(args: Args, lo: Int, hi: Int) abi("C") -> Int:
         comptime F32 = SIMD[DType.float32, w]
         var lat1 = load[w, tail](in_lat1, i, stop)
         var lon1 = load[w, tail](in_lon1, i, stop)
-        # examples/gallery.py:69
+        # examples/gallery.py:71
         var v = splat[w](lat2) - lat1
         var v_2 = v * F32(0.5)
         var v_3 = sin(v_2)
@@ -36,7 +36,7 @@ def haversine(args: Args, lo: Int, hi: Int) abi("C") -> Int:
         var v_11 = v_10 * v_10
         var v_12 = v_7 * v_11
         var v_13 = v_4 + v_12
-        # examples/gallery.py:70
+        # examples/gallery.py:72
         var v_14 = sqrt(v_13)
         var v_15 = F32(1.0) - v_13
         var v_16 = sqrt(v_15)

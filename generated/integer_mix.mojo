@@ -1,4 +1,4 @@
-# integer_mix, from examples/gallery.py:78. Written by juju; edit a copy.
+# integer_mix, from examples/gallery.py:80. Written by juju; edit a copy.
 # 2 arrays in, 4 arrays out, 1 nest.
 
 from juju_kernel import Args, LANES, array, load, size, store, sweep
@@ -20,7 +20,7 @@ def integer_mix(args: Args, lo: Int, hi: Int) abi("C") -> Int:
         comptime I32 = SIMD[DType.int32, w]
         var i_2 = load[w, tail](in_i, i, stop)
         var j = load[w, tail](in_j, i, stop)
-        # examples/gallery.py:78
+        # examples/gallery.py:80
         var v = int_div(i_2, j)
         var v_2 = sign(i_2)
         var v_3 = sign(j)

@@ -1,4 +1,4 @@
-# readme, from examples/gallery.py:28. Written by juju; edit a copy.
+# readme, from examples/gallery.py:30. Written by juju; edit a copy.
 # 2 arrays in, 1 array out, 1 nest.
 
 from juju_kernel import Args, array, load, store
@@ -12,7 +12,7 @@ def readme(args: Args, lo: Int, hi: Int) abi("C") -> Int:
     var out_sin = array[DType.float32](args, 2)
     var x = load[1](in_x, 0, 1)
     var y = load[1](in_y, 0, 1)
-    # examples/gallery.py:28
+    # examples/gallery.py:30
     var v = x + y
     var v_2 = v * v
     var v_3 = sin(v_2)

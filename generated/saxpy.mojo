@@ -1,4 +1,4 @@
-# saxpy, from examples/gallery.py:32. Written by juju; edit a copy.
+# saxpy, from examples/gallery.py:34. Written by juju; edit a copy.
 # 3 arrays in, 1 array out, 1 nest.
 
 from juju_kernel import Args, LANES, aligned, array, load, size, splat, store, sweep_stream
@@ -17,7 +17,7 @@ def saxpy(args: Args, lo: Int, hi: Int) abi("C") -> Int:
     def body[w: SIMDLength, tail: Bool, stream: Bool](i: Int, stop: Int) {var}:
         var x = load[w, tail](in_x, i, stop)
         var y = load[w, tail](in_y, i, stop)
-        # examples/gallery.py:32
+        # examples/gallery.py:34
         var v = splat[w](a) * x
         var v_2 = v + y
         store[tail, stream](out_add, i, v_2, stop)

@@ -1,4 +1,4 @@
-# silu_bfloat16, from examples/gallery.py:40. Written by juju; edit a copy.
+# silu_bfloat16, from examples/gallery.py:42. Written by juju; edit a copy.
 # 1 array in, 1 array out, 1 nest.
 
 from juju_kernel import Args, LANES, aligned, array, load, narrow, round_to, size, store, sweep_stream, widen
@@ -14,7 +14,7 @@ def silu_bfloat16(args: Args, lo: Int, hi: Int) abi("C") -> Int:
     @always_inline
     def body[w: SIMDLength, tail: Bool, stream: Bool](i: Int, stop: Int) {var}:
         var x = widen(load[w, tail](in_x, i, stop))
-        # examples/gallery.py:40
+        # examples/gallery.py:42
         var v = round_to[DType.bfloat16](logistic(x))
         var v_2 = round_to[DType.bfloat16](x * v)
         store[tail, stream](out_mul, i, narrow[DType.bfloat16](v_2), stop)

@@ -173,7 +173,7 @@ class _PlanBuilder:
         ]
         extent = max(1, totals[0] if len(totals) == 1 else sum(-(-n // 64) * 64 for n in totals))
         loops = [math.prod(nest.space) if nest.space else 0 for nest in nests]
-        moved = int(sum(n * b for n, b in zip(loops, rendered.bytes, strict=True)))
+        moved = self._moved(nests, outer)
         if rendered.streams:
             sizes.append(int(moved >= stream_bytes()))
         self.steps.append(
@@ -212,6 +212,23 @@ class _PlanBuilder:
                 writes=tuple(range(len(op.ins), len(values))),
             )
         )
+
+    def _moved(self, nests: list[Any], outer: dict[Any, Any]) -> int:
+        """Bytes between memory and nests that read each array once, and no more of it than they have points."""
+        from juju.dialect.body import ReadOp
+        from juju.passes.flatten import root_of
+
+        reach: dict[int, int] = {}
+        for nest in nests:
+            args = dict(zip(nest.body.block.args, nest.ins, strict=True))
+            values = [args[op.array] for op in nest.body.block.ops if isinstance(op, ReadOp)]
+            values += [v for v, amap in zip(nest.ins, nest.in_maps(), strict=True) if amap.results]
+            counts = [(v, math.prod(nest.space)) for v in values] + [(r, math.prod(self._shape(r))) for r in nest.outs]
+            for value, count in counts:
+                buffer = self.of_value[root_of(outer[value])]
+                reach[buffer] = reach.get(buffer, 0) + count
+        arrays = [(self.buffers[n], count) for n, count in reach.items() if self.buffers[n].shape]
+        return sum(min(count, math.prod(b.shape)) * np.dtype(b.dtype).itemsize for b, count in arrays)
 
     def _shape(self, value: Any) -> tuple[int, ...]:
         from juju.dialect.types import shape_of

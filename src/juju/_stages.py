@@ -18,6 +18,8 @@ from juju.plan import Kernel, Plan
 
 if TYPE_CHECKING:
     from juju.build import BuildEvent
+    from juju.debug.explain import Explanation
+    from juju.debug.limits import Limits
 
 Progress = Callable[["BuildEvent"], None]
 
@@ -108,6 +110,17 @@ class Lowered:
             return "\n".join(emit(kernel, stage) for kernel in self.kernels)
         raise ValueError(UNKNOWN_STAGE.format(stage=stage, stages=", ".join(STAGES)))
 
+    def explain(self, limits: Limits | None = None) -> Explanation:
+        """What became one kernel, from which lines, why its borders are where they are, and what bounds its time.
+
+        `print(low.explain())` shows it. The limits are those of this machine, measured once, if none are given. Raises
+        `UnsupportedPrimitive`, `StoreError`.
+        """
+        from juju.debug.explain import explain
+        from juju.debug.limits import machine_limits
+
+        return explain(self._traced, limits or machine_limits())
+
     def compile(self, progress: Progress | None = None) -> Compiled:
         """Builds what is not in the store yet, and loads it.
 
@@ -183,6 +196,10 @@ class Compiled:
     def as_text(self, stage: str = "asm") -> str:
         """`llvm` or `asm` of the kernels, or any stage of `Lowered.as_text`."""
         return self._lowered.as_text(stage)
+
+    def explain(self) -> Explanation:
+        """As `Lowered.explain`."""
+        return self._lowered.explain()
 
     def cost_analysis(self) -> dict[str, int]:
         """Bytes that every call moves between memory and the kernels, scalar operations, and the number of kernels.

@@ -81,3 +81,85 @@ func.func @border(%x: tensor<4xf32>) -> tensor<4xf32> {
   } : tensor<4xf32>
   func.return %b : tensor<4xf32>
 }
+
+// A row program: the quotient reads the sum of its own row, and stands in the nest that sums. Two passes over each row.
+// CHECK-LABEL: func.func @row_program
+// CHECK:         juju.nest array<i64: 64, 100> ["parallel", "reduction"]
+// CHECK:           %[[SUM:.*]] = juju.reduce "add" %[[X:.*]] : f32 -> f32
+// CHECK-NEXT:      juju.div %[[X]], %[[SUM]]
+// CHECK-NOT:     juju.nest
+func.func @row_program(%x: tensor<64x100xf32>) -> tensor<64x100xf32> {
+  %s = juju.nest array<i64: 64, 100> ["parallel", "reduction"] maps [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>] ins(%x : tensor<64x100xf32>) {
+  ^bb0(%p: f32):
+    %q = juju.reduce "add" %p : f32 -> f32
+    juju.yield %q : f32
+  } : tensor<64xf32>
+  %a = juju.nest array<i64: 64, 100> ["parallel", "parallel"] maps [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>, affine_map<(d0, d1) -> (d0, d1)>] ins(%x, %s : tensor<64x100xf32>, tensor<64xf32>) {
+  ^bb0(%p: f32, %q: f32):
+    %r = juju.div %p, %q : f32, f32
+    juju.yield %r : f32
+  } : tensor<64x100xf32>
+  func.return %a : tensor<64x100xf32>
+}
+
+// What is read at other points is pulled there if that is cheap: the operand is read transposed, nothing is written.
+// CHECK-LABEL: func.func @pulled
+// CHECK:         juju.nest array<i64: 5, 7>
+// CHECK-SAME:    affine_map<(d0, d1) -> (d1, d0)>
+// CHECK:           juju.neg
+// CHECK-NEXT:      juju.abs
+// CHECK-NOT:     juju.nest
+func.func @pulled(%x: tensor<7x5xf32>) -> tensor<5x7xf32> {
+  %n = juju.nest array<i64: 7, 5> ["parallel", "parallel"] maps [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>] ins(%x : tensor<7x5xf32>) {
+  ^bb0(%p: f32):
+    %q = juju.neg %p : f32
+    juju.yield %q : f32
+  } : tensor<7x5xf32>
+  %a = juju.nest array<i64: 5, 7> ["parallel", "parallel"] maps [affine_map<(d0, d1) -> (d1, d0)>, affine_map<(d0, d1) -> (d0, d1)>] ins(%n : tensor<7x5xf32>) {
+  ^bb0(%p: f32):
+    %q = juju.abs %p : f32
+    juju.yield %q : f32
+  } : tensor<5x7xf32>
+  func.return %a : tensor<5x7xf32>
+}
+
+// A dear value that is read at two other points waits in memory, and the nest says why.
+// CHECK-LABEL: func.func @waits
+// CHECK:         juju.nest array<i64: 64>
+// CHECK:           juju.sin
+// CHECK:         juju.nest array<i64: 62>
+// CHECK-NOT:       juju.sin
+// CHECK:         waits = ["{{.*}}read at other points, and computing it again would cost {{.*}}"]
+func.func @waits(%x: tensor<64xf32>) -> tensor<62xf32> {
+  %n = juju.nest array<i64: 64> ["parallel"] maps [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>] ins(%x : tensor<64xf32>) {
+  ^bb0(%p: f32):
+    %q = juju.sin %p : f32
+    juju.yield %q : f32
+  } : tensor<64xf32>
+  %a = juju.nest array<i64: 62> ["parallel"] maps [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0 + 2)>, affine_map<(d0) -> (d0)>] ins(%n, %n : tensor<64xf32>, tensor<64xf32>) {
+  ^bb0(%p: f32, %r: f32):
+    %q = juju.sub %p, %r : f32, f32
+    juju.yield %q : f32
+  } : tensor<62xf32>
+  func.return %a : tensor<62xf32>
+}
+
+// The total of few long rows is made in parts later, so what reads it waits.
+// CHECK-LABEL: func.func @few_rows
+// CHECK:         %[[SUM:.*]] = juju.nest array<i64: 2, 40000> ["parallel", "reduction"]
+// CHECK:         juju.nest
+// CHECK-SAME:    %[[SUM]]
+// CHECK:           juju.div
+func.func @few_rows(%x: tensor<2x40000xf32>) -> tensor<2x40000xf32> {
+  %s = juju.nest array<i64: 2, 40000> ["parallel", "reduction"] maps [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>] ins(%x : tensor<2x40000xf32>) {
+  ^bb0(%p: f32):
+    %q = juju.reduce "add" %p : f32 -> f32
+    juju.yield %q : f32
+  } : tensor<2xf32>
+  %a = juju.nest array<i64: 2, 40000> ["parallel", "parallel"] maps [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>, affine_map<(d0, d1) -> (d0, d1)>] ins(%x, %s : tensor<2x40000xf32>, tensor<2xf32>) {
+  ^bb0(%p: f32, %q: f32):
+    %r = juju.div %p, %q : f32, f32
+    juju.yield %r : f32
+  } : tensor<2x40000xf32>
+  func.return %a : tensor<2x40000xf32>
+}

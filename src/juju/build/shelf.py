@@ -29,8 +29,8 @@ LINKED = (
     "Remove it, or set JUJU_CACHE_DIR to another directory."
 )
 
-KERNELS, PACKAGES, GRAPHS, PLANS = "k", "p", "g", "j"
-KINDS: tuple[str, ...] = (KERNELS, PACKAGES, GRAPHS, PLANS)
+KERNELS, PACKAGES, GRAPHS, PLANS, FACTS = "k", "p", "g", "j", "f"
+KINDS: tuple[str, ...] = (KERNELS, PACKAGES, GRAPHS, PLANS, FACTS)
 _TEMPORARY, _LOCKS = "t", "l"
 
 STALE_SECONDS = 3600.0

@@ -21,7 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from juju.build.shelf import GRAPHS, KERNELS, KINDS, PACKAGES, PLANS, Shelf, folders
+from juju.build.shelf import FACTS, GRAPHS, KERNELS, KINDS, PACKAGES, PLANS, Shelf, folders
 from juju.build.toolchain import runtime_library, toolchain
 from juju.errors import InternalError, StoreError, StoreWarning
 
@@ -93,7 +93,7 @@ class StoreEntry:
 
 @dataclass(frozen=True)
 class StoreStats:
-    """What the store holds for the current toolchain, and `other_bytes` for other versions and processors."""
+    """What the store holds for the current toolchain; `other_bytes` are measurements, and other versions' files."""
 
     root: Path
     fingerprint: str
@@ -169,22 +169,36 @@ class Store:
 
     def read_plan(self, digest: str) -> str | None:
         """The plan that was written for `digest`, or None; one that is damaged is dropped."""
+        return self._read_text(PLANS, digest)
+
+    def write_plan(self, digest: str, text: str) -> None:
+        """Keeps the plan `text` for `read_plan`."""
+        self._write_text(PLANS, digest, text)
+
+    def read_facts(self, digest: str) -> str | None:
+        """What was measured on this machine and written for `digest`, or None."""
+        return self._read_text(FACTS, digest)
+
+    def write_facts(self, digest: str, text: str) -> None:
+        """Keeps the measurements `text` for `read_facts`."""
+        self._write_text(FACTS, digest, text)
+
+    def _read_text(self, kind: str, digest: str) -> str | None:
         _require(_DIGEST, digest, "the digest")
         for shelf in self._shelves:
-            raw = shelf.read(PLANS, f"{digest}.json")
+            raw = shelf.read(kind, f"{digest}.json")
             if raw is None:
                 continue
             expected, _, text = raw.partition(b"\n")
             if _sha256(text).encode() == expected:
                 return text.decode()
-            shelf.remove(PLANS, f"{digest}.json")
+            shelf.remove(kind, f"{digest}.json")
         return None
 
-    def write_plan(self, digest: str, text: str) -> None:
-        """Keeps the plan `text` for `read_plan`."""
+    def _write_text(self, kind: str, digest: str, text: str) -> None:
         _require(_DIGEST, digest, "the digest")
         data = text.encode()
-        self.writing(lambda shelf: shelf.write(_sha256(data).encode() + b"\n" + data, PLANS, f"{digest}.json"))
+        self.writing(lambda shelf: shelf.write(_sha256(data).encode() + b"\n" + data, kind, f"{digest}.json"))
 
     def add_file(self, kind: str, key: str, name: str, data: bytes) -> Path:
         """Keeps a package or graph for `find_file`; its path depends on `kind`, `key` and `name` only."""
@@ -240,7 +254,7 @@ class Store:
             graph_bytes=size[GRAPHS],
             packages=count[PACKAGES],
             package_bytes=size[PACKAGES],
-            other_bytes=sum(shelf.size() for shelf in others),
+            other_bytes=size[FACTS] + sum(shelf.size() for shelf in others),
         )
 
     def clear(self) -> int:

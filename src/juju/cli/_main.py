@@ -9,6 +9,7 @@ from juju.cli.cache import cache
 from juju.cli.codegen import codegen
 from juju.cli.demo import demo
 from juju.cli.doctor import doctor
+from juju.cli.explain import explain
 from juju.cli.primitives import primitives
 
 
@@ -24,10 +25,11 @@ def main() -> None:
       juju doctor                              is this machine ready?
       juju demo                                a few real functions, timed against jax.jit
       juju codegen model.py:f --args 'f32[8]'  the Mojo kernel of your function
+      juju explain model.py:f --args 'f32[8]'  what became one kernel, what did not, and why
 
     Every command explains itself with --help.
     """
 
 
-for command in (codegen, doctor, cache, demo, primitives):
+for command in (codegen, explain, doctor, cache, demo, primitives):
     main.add_command(command)

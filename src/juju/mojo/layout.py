@@ -6,6 +6,8 @@ LINE_LENGTH = 120
 """Generated text is stable under `mojo format -l 120`."""
 
 _OPEN, _CLOSE = "([{", ")]}"
+_OPERATORS = ((" | ",), (" ^ ",), (" & ",), (" << ", " >> "), (" + ", " - "), (" * ", " / ", " // ", " % "))
+"""Binary operators, the weakest first; a line between brackets is broken before those."""
 
 
 def broken(line: str) -> list[str]:
@@ -21,7 +23,7 @@ def broken(line: str) -> list[str]:
     end = _end(line, start)
     inside = line[start + 1 : end]
     calls = start > 0 and (line[start - 1].isalnum() or line[start - 1] in "_])")
-    parts = _inside(inside, pad) if calls else broken(f"{pad}    {inside}")  # a comma would make a tuple of it
+    parts = _inside(inside, pad) if calls else _within(inside, f"{pad}    ")  # a comma would make a tuple of it
     return [line[: start + 1], *parts, pad + line[end:]]
 
 
@@ -44,7 +46,27 @@ def _inside(text: str, pad: str) -> list[str]:
     """What stands between brackets: on one line, or an item a line."""
     if len(pad) + 4 + len(text) <= LINE_LENGTH:
         return [f"{pad}    {text}"]
-    return [line for item in _items(text) for line in broken(f"{pad}    {item},")]
+    return [line for item in _items(text) for line in _within(f"{item},", f"{pad}    ")]
+
+
+def _within(text: str, pad: str) -> list[str]:
+    """What stands on a line of its own between brackets, if it does not fit broken before its weakest operators."""
+    if len(pad) + len(text) > LINE_LENGTH:
+        for operators in _OPERATORS:
+            if len(parts := _operands(text, operators)) > 1:
+                return [line for part in parts for line in _within(part, pad)]
+    return broken(pad + text)
+
+
+def _operands(text: str, operators: tuple[str, ...]) -> list[str]:
+    """The parts of an expression, each with the operator before it."""
+    found, depth, start = [], 0, 0
+    for n, c in enumerate(text):
+        depth += (c in _OPEN) - (c in _CLOSE)
+        if not depth and text.startswith(operators, n):
+            found.append(text[start:n])
+            start = n + 1
+    return [*found, text[start:]]
 
 
 def _items(text: str) -> list[str]:

@@ -34,7 +34,6 @@ class Rendered:
     imports: tuple[str, ...]
     cost: float
     flops: tuple[float, ...]
-    bytes: tuple[float, ...]
     words: tuple[tuple[int, ...], ...]
     """Numbers that follow from the shapes of each nest, in the order of its argument words."""
     points: tuple[int | None, ...]
@@ -60,7 +59,6 @@ def render_kernel(kernel: KernelOp, *, title: Sequence[str] = ()) -> Rendered:
         imports,
         max((n.cost for n in nests), default=0.0),
         tuple(n.flops for n in nests),
-        tuple(n.bytes for n in nests),
         tuple(tuple(value for _, value in n.words) for n in nests),
         tuple(None if n.units is None else n.units * GRAIN for n in nests),
         any(n.streams for n in nests),

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
@@ -39,7 +39,7 @@ FEW_ROWS, LONG_ROWS = 16, 1 << 15
 """Fewer rows than this, each of more points than that: the reduction is cut in parts, and what follows it waits."""
 
 
-FROM_CALL = "it comes from a custom operation"
+FROM_CALL = "a hand-written kernel makes it"
 TOTAL = "it is complete only after a whole pass, and is read at other points than those it is made at"
 CUT = "it is a total of few long rows, which several cores compute in parts"
 LOOPS = "it is made in loops over other points"
@@ -208,7 +208,8 @@ class _Fusion:
         group.size += len(nest.body.block.ops)
         for item, values in needs.items():
             group.needs.add(item)
-            group.waits.update(values)
+            for root, why in values.items():
+                _note(group.waits, root, why)
         self.maker.update((r, group) for r in nest.outs)
 
     def _joins(self, nest: NestOp, group: _Group) -> Iterator[tuple[_Walk, bool]]:
@@ -276,7 +277,7 @@ class _Fusion:
                 follow(producer, known_reshape(at, shape, producer.space, walk.space), None)
                 return
             if maker is not None:
-                found.setdefault(maker, {})[root] = self._why(root, maker, made == exact, exact == own)
+                _note(found.setdefault(maker, {}), root, self._why(root, maker, made == exact, exact == own))
 
         def follow(reader: NestOp, places: Sequence[AffineExpr | None], along: bool | None) -> None:
             for value, amap, arg in zip(reader.ins, reader.in_maps(), reader.body.block.args, strict=True):
@@ -430,7 +431,7 @@ class _Fusion:
         origin = list(group.members)[-1] if group.members else self.scalar_nests[group.scalars[-1]]
         nest = make_nest(walk.space, ins, outs, body.block, origin.location, sorted(walk.reduced))
         waits = {r: why for r, why in group.waits.items() if any(i.array is r for i in body.inputs)}
-        nest.attributes.update(_notes("waits", waits) | _notes("again", body.again))
+        nest.attributes.update(notes("waits", waits) | notes("again", body.again))
         insert_before(nest, last)
         for old, new in zip(values, nest.outs, strict=True):
             new.name_hint = old.name_hint
@@ -448,15 +449,21 @@ class _Fusion:
         return self._in_memory(root_of(value), value.type, anchor)
 
 
-def _notes(kind: str, values: dict[SSAValue, str]) -> dict[str, Attribute]:
+def _note(waits: dict[SSAValue, str], root: SSAValue, why: str) -> None:
+    """Keeps why a value waits; that it is made elsewhere only follows, if it is read at other points as well."""
+    if waits.get(root, LOOPS) == LOOPS:
+        waits[root] = why
+
+
+def notes(kind: str, values: Mapping[SSAValue, str]) -> dict[str, Attribute]:
     """An attribute of a nest that says for each value why it waits, or is computed again."""
     if not values:
         return {}
-    notes = []
+    texts = []
     for root, why in values.items():
         place = location_of(root.owner) if isinstance(root.owner, Operation) else None
-        notes.append(StringAttr(f"{root.name_hint or 'a value'}{f' of {place[0]}:{place[1]}' if place else ''}: {why}"))
-    return {kind: ArrayAttr(notes)}
+        texts.append(StringAttr(f"{root.name_hint or 'a value'}{f' of {place[0]}:{place[1]}' if place else ''}: {why}"))
+    return {kind: ArrayAttr(texts)}
 
 
 def _counts(nest: NestOp) -> bool:

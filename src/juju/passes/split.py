@@ -23,12 +23,15 @@ from juju.dialect.body import ARGUMENTS, COMBINERS, CumulateOp, ReduceOp, read, 
 from juju.dialect.ops import NestOp, YieldOp, make_nest
 from juju.dialect.types import INDEX, is_half
 from juju.passes.body import Body
-from juju.passes.fuse import is_cut
+from juju.passes.fuse import is_cut, notes
 
 PART = 1 << 14
 """Points a part has about."""
 
 MOST_PARTS = 256
+
+PARTS = "it is a total of few long rows, which several cores compute in {parts} parts, combined when all are done"
+"""Why a nest waits that combines partial results."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +125,7 @@ class _Split:
             kind, x = op.kind.data, mapper[op.operands[0]]
             if kind in ARGUMENTS:
                 extreme = reduce(body.block, kind[3:], x)
-                local = body.scalar("convert", [reduce(body.block, kind, x, INDEX)], INDEX)
-                place = body.scalar("add", [local, body.expression(offset)])
+                place = body.scalar("add", [reduce(body.block, kind, x, INDEX), body.expression(offset)])
                 partials.append(_Partial(op, len(results), len(results) + 1))
                 results += [extreme, body.scalar("convert", [place], op.results[0].type)]
             else:
@@ -132,7 +134,11 @@ class _Split:
                 partials.append(_Partial(op, len(results), None))
                 results.append(reduce(body.block, kind, x))
         self.partials = partials
-        return self._made(body, results, [n for n in range(len(space)) if n not in reduced], sorted(reduced))
+        made = self._made(body, results, [n for n in range(len(space)) if n not in reduced], sorted(reduced))
+        if hint := self.nest.outs[0].name_hint:
+            for value in made:
+                value.name_hint = f"{hint}_parts"
+        return made
 
     def _reductions(self) -> list[ReduceOp]:
         return [op for op in self.nest.body.block.ops if isinstance(op, ReduceOp)]
@@ -165,6 +171,11 @@ class _Split:
                 body.copy(op, mapper, places)
         results = [mapper[nest.yielded()[n]] for n in wanted]
         made = self._made(body, results, [n for n in range(len(space)) if n != cut], [cut])
+        why = PARTS.format(parts=self.parts)
+        combination = made[0].owner
+        assert isinstance(combination, NestOp)
+        waiting: dict[SSAValue, str] = {nest.outs[n]: why for n in wanted}
+        combination.attributes = notes("waits", waiting)
         return dict(zip(wanted, made, strict=True))
 
     def _total(

@@ -1,0 +1,1 @@
+"""Looking into what was compiled."""
