@@ -20,6 +20,8 @@ def black_scholes(args: Args, lo: Int, hi: Int) abi("C") -> Int:
     var v_3 = vol * vol
     var v_4 = v_3 * Float32(0.5)
     var v_5 = rate + v_4
+    # examples/gallery.py:48
+    var v_17 = negate(rate)
 
     @always_inline
     def body[w: SIMDLength, tail: Bool](i: Int, stop: Int) {var}:
@@ -43,8 +45,7 @@ def black_scholes(args: Args, lo: Int, hi: Int) abi("C") -> Int:
         var v_14 = erfc(v_13)
         var v_15 = F32(0.5) * v_14
         var v_16 = spot * v_15
-        var v_17 = splat[w](rate) * t
-        var v_18 = negate(v_17)
+        var v_18 = splat[w](v_17) * t
         var v_19 = exp(v_18)
         var v_20 = strike * v_19
         var v_21 = v_11 * F32(0.70710677)

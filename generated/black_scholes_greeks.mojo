@@ -21,6 +21,8 @@ def black_scholes_greeks(args: Args, lo: Int, hi: Int) abi("C") -> Int:
     var v_3 = vol * vol
     var v_4 = v_3 * Float32(0.5)
     var v_5 = rate + v_4
+    # examples/gallery.py:48
+    var v_25 = negate(rate)
 
     @always_inline
     def body[w: SIMDLength, tail: Bool](i: Int, stop: Int) {var}:
@@ -51,8 +53,7 @@ def black_scholes_greeks(args: Args, lo: Int, hi: Int) abi("C") -> Int:
         var v_22 = F32(2.0) - v_19
         var v_23 = v_21.select(v_22, v_19)
         var v_24 = F32(0.5) * v_23
-        var v_25 = splat[w](rate) * t
-        var v_26 = negate(v_25)
+        var v_26 = splat[w](v_25) * t
         var v_27 = exp(v_26)
         var v_28 = strike * v_27
         var v_29 = v_14 * F32(0.70710677)
@@ -64,62 +65,65 @@ def black_scholes_greeks(args: Args, lo: Int, hi: Int) abi("C") -> Int:
         var v_36 = F32(2.0) - v_33
         var v_37 = v_35.select(v_36, v_33)
         var v_38 = F32(0.5) * v_37
-        var v_39 = v_28 * F32(-0.5)
-        var v_40 = v_32.select(F32(0.0), v_39)
-        var v_41 = v_32.select(v_39, F32(0.0))
-        var v_42 = v_35.select(F32(0.0), v_40)
-        var v_43 = v_35.select(v_40, F32(0.0))
-        var v_44 = F32(-1.1283792) * v_42
-        var v_45 = v_44 * v_34
-        var v_46 = v_43 * F32(1.1283792)
-        var v_47 = v_46 * v_34
-        var v_48 = v_45 + v_47
-        var v_49 = F32(1.1283792) * v_41
-        var v_50 = v_49 * v_34
-        var v_51 = v_31.select(F32(0.0), v_48)
-        var v_52 = v_31.select(v_48, F32(0.0))
-        var v_53 = v_50 + v_52
-        var v_54 = v_53 - v_51
-        var v_55 = v_54 * F32(0.70710677)
-        var v_56 = v_38 * strike
-        var v_57 = v_56 * v_27
-        var v_58 = v_57 * splat[w](rate)
-        var v_59 = F32(0.5) * spot
-        var v_60 = v_18.select(F32(0.0), v_59)
-        var v_61 = v_18.select(v_59, F32(0.0))
-        var v_62 = v_21.select(F32(0.0), v_60)
-        var v_63 = v_21.select(v_60, F32(0.0))
-        var v_64 = F32(-1.1283792) * v_62
-        var v_65 = v_64 * v_20
-        var v_66 = v_63 * F32(1.1283792)
-        var v_67 = v_66 * v_20
-        var v_68 = v_65 + v_67
-        var v_69 = F32(1.1283792) * v_61
-        var v_70 = v_69 * v_20
-        var v_71 = v_17.select(F32(0.0), v_68)
-        var v_72 = v_17.select(v_68, F32(0.0))
-        var v_73 = v_70 + v_72
-        var v_74 = v_73 - v_71
-        var v_75 = v_74 * F32(0.70710677)
+        var v_39 = negate(v_38)
+        var v_40 = v_28 * F32(-0.5)
+        var v_41 = v_32.select(F32(0.0), v_40)
+        var v_42 = v_32.select(v_40, F32(0.0))
+        var v_43 = v_35.select(F32(0.0), v_41)
+        var v_44 = v_35.select(v_41, F32(0.0))
+        var v_45 = F32(-1.1283792) * v_43
+        var v_46 = v_45 * v_34
+        var v_47 = v_44 * F32(1.1283792)
+        var v_48 = v_47 * v_34
+        var v_49 = v_46 + v_48
+        var v_50 = F32(1.1283792) * v_42
+        var v_51 = v_50 * v_34
+        var v_52 = v_31.select(F32(0.0), v_49)
+        var v_53 = v_31.select(v_49, F32(0.0))
+        var v_54 = v_51 + v_53
+        var v_55 = v_54 - v_52
+        var v_56 = v_55 * F32(0.70710677)
+        var v_57 = strike * v_39
+        var v_58 = v_57 * v_27
+        var v_59 = splat[w](v_25) * v_58
+        var v_60 = F32(0.5) * spot
+        var v_61 = v_18.select(F32(0.0), v_60)
+        var v_62 = v_18.select(v_60, F32(0.0))
+        var v_63 = v_21.select(F32(0.0), v_61)
+        var v_64 = v_21.select(v_61, F32(0.0))
+        var v_65 = F32(-1.1283792) * v_63
+        var v_66 = v_65 * v_20
+        var v_67 = v_64 * F32(1.1283792)
+        var v_68 = v_67 * v_20
+        var v_69 = v_66 + v_68
+        var v_70 = F32(1.1283792) * v_62
+        var v_71 = v_70 * v_20
+        var v_72 = v_17.select(F32(0.0), v_69)
+        var v_73 = v_17.select(v_69, F32(0.0))
+        var v_74 = v_71 + v_73
+        var v_75 = v_74 - v_72
+        var v_76 = v_75 * F32(0.70710677)
         # examples/gallery.py:47
-        var v_76 = v_75 + v_55
-        var v_77 = v_55 * splat[w](vol)
-        var v_78 = v_77 * v_9
-        var v_79 = v_58 - v_78
+        var v_77 = negate(v_56)
+        var v_78 = v_76 + v_56
+        var v_79 = splat[w](vol) * v_77
+        var v_80 = v_79 * v_9
+        var v_81 = v_59 + v_80
         # examples/gallery.py:46
-        var v_80 = v_76 * v_13
-        var v_81 = v_80 * v_7
-        var v_82 = v_76 / v_10
-        var v_83 = v_81 * splat[w](vol)
-        var v_84 = v_83 * v_9
-        var v_85 = v_79 - v_84
-        var v_86 = splat[w](v_5) * v_82
-        var v_87 = v_85 + v_86
-        var v_88 = v_82 / v
-        var v_89 = v_88 / strike
-        var v_90 = v_24 + v_89
-        store[tail](out_add_any, i, v_87, stop)
-        store[tail](out_add_any_2, i, v_90, stop)
+        var v_82 = v_78 * v_13
+        var v_83 = v_82 * v_7
+        var v_84 = negate(v_83)
+        var v_85 = v_78 / v_10
+        var v_86 = splat[w](vol) * v_84
+        var v_87 = v_86 * v_9
+        var v_88 = v_81 + v_87
+        var v_89 = splat[w](v_5) * v_85
+        var v_90 = v_88 + v_89
+        var v_91 = v_85 / v
+        var v_92 = v_91 / strike
+        var v_93 = v_24 + v_92
+        store[tail](out_add_any, i, v_90, stop)
+        store[tail](out_add_any_2, i, v_93, stop)
 
     sweep[4 * LANES](body, lo, min(hi, n))
     return 0

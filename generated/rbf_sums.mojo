@@ -1,7 +1,7 @@
 # rbf_sums, from examples/gallery.py:106. Written by juju; edit a copy.
 # 3 arrays in, 1 array out, 1 nest.
 
-from juju_kernel import Args, LANES, STEPS, Sum, Totals, array, load, load_strided, size, splat, store, sweep_down
+from juju_kernel import Args, LANES, STEPS, Sum, Totals, array, load, load_every, size, splat, store, sweep_down
 from juju_math import exp, negate
 
 
@@ -10,16 +10,13 @@ def rbf_sums(args: Args, lo: Int, hi: Int) abi("C") -> Int:
     var n0 = size(args, 8)
     var n1 = size(args, 9)
     var n = n1
-    var step1_in_x = size(args, 10)
-    var step0_in_y = size(args, 11)
-    var start_in_x_2 = size(args, 12)
-    var step1_in_x_2 = size(args, 13)
-    var start_in_y_2 = size(args, 14)
-    var step0_in_y_2 = size(args, 15)
-    var start_in_x_3 = size(args, 16)
-    var step1_in_x_3 = size(args, 17)
-    var start_in_y_3 = size(args, 18)
-    var step0_in_y_3 = size(args, 19)
+    var step0_in_y = size(args, 10)
+    var start_in_x_2 = size(args, 11)
+    var start_in_y_2 = size(args, 12)
+    var step0_in_y_2 = size(args, 13)
+    var start_in_x_3 = size(args, 14)
+    var start_in_y_3 = size(args, 15)
+    var step0_in_y_3 = size(args, 16)
     var in_x = array[DType.float32](args, 0)
     var in_y = array[DType.float32](args, 1)
     var in_x_2 = array[DType.float32](args, 2)
@@ -35,9 +32,10 @@ def rbf_sums(args: Args, lo: Int, hi: Int) abi("C") -> Int:
 
     @always_inline
     def body[w: SIMDLength, tail: Bool](i: Int, stop: Int) {var}:
-        var x = load_strided[w, tail](in_x, i, step1_in_x, stop)
-        var x_2 = load_strided[w, tail](from_in_x_2, i, step1_in_x_2, stop)
-        var x_3 = load_strided[w, tail](from_in_x_3, i, step1_in_x_3, stop)
+        comptime F32 = SIMD[DType.float32, w]
+        var x = load_every[3, w, tail](in_x, i, stop)
+        var x_2 = load_every[3, w, tail](from_in_x_2, i, stop)
+        var x_3 = load_every[3, w, tail](from_in_x_3, i, stop)
         var total = Totals[Sum, DType.float32, w]()
         for block in range(0, n0, STEPS):
             for d0 in range(block, min(block + STEPS, n0)):
@@ -58,15 +56,16 @@ def rbf_sums(args: Args, lo: Int, hi: Int) abi("C") -> Int:
                 var v_6 = v_5 * v_5
                 var v_7 = v_2 + v_4
                 var v_8 = v_7 + v_6
+                var v_9 = v_8 + F32(0.0)
                 # examples/gallery.py:107
-                var v_9 = negate(v_8)
-                var v_10 = exp(v_9)
-                var v_11 = v_10 * splat[w](weights)
-                total.take(v_11)
+                var v_10 = negate(v_9)
+                var v_11 = exp(v_10)
+                var v_12 = v_11 * splat[w](weights)
+                total.take(v_12)
             total.close()
         # examples/gallery.py:107
-        var v_12 = total.value()
-        store[tail](out_reduce_sum, i, v_12, stop)
+        var v_13 = total.value()
+        store[tail](out_reduce_sum, i, v_13, stop)
 
     sweep_down[8 * LANES](body, lo, min(hi, n))
     return 0

@@ -1,7 +1,9 @@
 """Random programs that move, index and reduce: ten to twenty-five deep, beside `jax.jit`.
 
 Numbers are small integers, also in float arrays, so that nearly everything is exact and a wrong element shows. The
-programs are a function of the seed; JUJU_RANDOM_PROGRAMS sets how many there are.
+programs are a function of the seed; JUJU_RANDOM_PROGRAMS sets how many there are. JAX without compilation is a second
+witness: a program that `jax.jit` itself gets wrong (seed 760 with jax 0.10.2: slices of slices at negative starts) is
+none to compare with.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from support import Batch, Case
+from support import Batch, Case, assert_same
 
 PROGRAMS = int(os.environ.get("JUJU_RANDOM_PROGRAMS", "64"))
 SHAPES = [(4, 5), (3, 1, 6), (2, 3, 4), (37,), (1, 1), (0, 3), (2, 1, 3, 2), (5, 17), (8, 3), (2, 70), (1, 9)]
@@ -77,7 +79,7 @@ def _reshaped(rng: random.Random, count: int) -> tuple[int, ...]:
     return (*shape, count)
 
 
-def _reduced(rng: random.Random, shape: tuple[int, ...], dtype: Any) -> Step:
+def _reduced(rng: random.Random, shape: tuple[int, ...], is_bool: bool) -> Step:
     """A reduction along some axes, a running total, or what normalises along an axis."""
     rank = len(shape)
     axes = tuple(sorted(rng.sample(range(rank), rng.randint(1, rank)))) if rank else ()
@@ -99,7 +101,7 @@ def _reduced(rng: random.Random, shape: tuple[int, ...], dtype: Any) -> Step:
         ]
     if rank:
         reverse = rng.random() < 0.5
-        if dtype != bool:
+        if not is_bool:
             choices += [
                 lambda x: lax.cumsum(x, axis, reverse=reverse),
                 lambda x: lax.cummax(x, axis, reverse=reverse),
@@ -172,7 +174,7 @@ def make_case(seed: int) -> Case:
         if roll < 0.35:
             f, reads = _moved(rng, x.shape), (latest,)
         elif roll < 0.6:
-            f, reads = _reduced(rng, x.shape, x.dtype), (latest,)
+            f, reads = _reduced(rng, x.shape, x.dtype == jnp.bool_), (latest,)
         elif roll < 0.75 or (pair := _pair(rng, avals)) is None:
             f, reads = _simple(rng), (latest,)
         else:
@@ -197,4 +199,10 @@ BATCH = Batch([make_case(seed) for seed in range(PROGRAMS)])
 
 @BATCH.parametrize()
 def test_program(name: str) -> None:
-    BATCH.check(name)
+    try:
+        BATCH.check(name)
+    except AssertionError:
+        case = BATCH.cases[name]
+        compiled = BATCH[name]
+        with jax.disable_jit():
+            assert_same(compiled.call_flat(list(case.args)), case.f(*case.args), ulp=1, scale=1e-5)
