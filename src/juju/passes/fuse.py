@@ -26,13 +26,13 @@ from xdsl.rewriter import Rewriter
 
 from juju.dialect import affine
 from juju.dialect._xdsl import insert_before, location_of, new_op, uniform_map
-from juju.dialect.body import ARGUMENTS, CumulateOp, IndexOp, ReduceOp
+from juju.dialect.body import ARGUMENTS, CumulateOp, ReadOp, ReduceOp
 from juju.dialect.library import LibraryOp
 from juju.dialect.ops import CustomOp, NestOp, ReshapeOp, YieldOp, make_nest
 from juju.dialect.types import element_of, shape_of
 from juju.passes.costs import Costs
 from juju.passes.flatten import root_of
-from juju.passes.inline import BodyBuilder, known_places, known_reshape
+from juju.passes.inline import BodyBuilder, known_places, known_reshape, read_places
 from juju.passes.spaces import Place, loops_in, point, position, refine, same_along_rows
 
 FEW_ROWS, LONG_ROWS = 16, 1 << 15
@@ -285,9 +285,8 @@ class _Fusion:
                     visit(value, known_places(amap, places, walk.space), along)
                     continue
                 for use in arg.uses:
-                    indices = use.operation.operands[1 : 1 + len(shape_of(value.type))]
-                    owners = [i.owner for i in indices]
-                    visit(value, [places[o.loop] if isinstance(o, IndexOp) else None for o in owners], along)
+                    assert isinstance(use.operation, ReadOp)
+                    visit(value, read_places(use.operation, places, walk.space), along)
 
         follow(nest, places, None)
         if not met and group is not None:  # a nest over the rows that reads nothing of the group has no reason to join

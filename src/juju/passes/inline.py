@@ -89,7 +89,8 @@ class BodyBuilder(Body):
                 mapper[op.result] = self._ssa(places[op.loop])
             elif isinstance(op, ReadOp):
                 guard = self._both(mask, None if op.mask is None else mapper[op.mask])
-                at = tuple(places[v.owner.loop] if isinstance(v.owner, IndexOp) else mapper[v] for v in op.indices)
+                known = read_places(op, places, self.space)
+                at = tuple(mapper[v] if e is None else e for v, e in zip(op.indices, known, strict=True))
                 mapper[op.result] = self._value(arrays[op.array], at, guard, own, along, nest.space)
             else:
                 self.clone(op, mapper)
@@ -266,6 +267,16 @@ def known_places(amap: AffineMap, places: Sequence[AffineExpr | None], space: Se
         None if any(places[d] is None for d in e.used_dims()) else affine.substitute(e, known, space)
         for e in amap.results
     ]
+
+
+def read_places(op: ReadOp, places: Sequence[object], space: Sequence[int]) -> list[AffineExpr | None]:
+    """The indices of a computed read that are loops at affine places, and within the array even where it is masked."""
+    found: list[AffineExpr | None] = []
+    for index, extent in zip(op.indices, shape_of(op.array.type), strict=True):
+        place = places[index.owner.loop] if isinstance(index.owner, IndexOp) else None
+        low, high = affine.bounds(place, space) if isinstance(place, AffineExpr) else (-1, -1)
+        found.append(place if isinstance(place, AffineExpr) and 0 <= low and high < extent else None)
+    return found
 
 
 def known_reshape(
