@@ -275,7 +275,7 @@ def read_places(op: ReadOp, places: Sequence[object], space: Sequence[int]) -> l
     for index, extent in zip(op.indices, shape_of(op.array.type), strict=True):
         place = places[index.owner.loop] if isinstance(index.owner, IndexOp) else None
         low, high = affine.bounds(place, space) if isinstance(place, AffineExpr) else (-1, -1)
-        found.append(place if isinstance(place, AffineExpr) and 0 <= low and high < extent else None)
+        found.append(place if isinstance(place, AffineExpr) and low >= 0 and high < extent else None)
     return found
 
 
