@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
@@ -32,6 +32,7 @@ class Costs:
         self.free: dict[SSAValue, NestOp] = {}
         """Results of nests that read nothing and cost little: constants, indices. They are nowhere read from memory."""
         self._work: dict[SSAValue, float] = {}
+        self._near_work: dict[SSAValue, float] = {}
         self._worth: dict[SSAValue, bool] = {}
         for nest in nests:
             loops = any(isinstance(op, (ReduceOp, CumulateOp)) for op in nest.body.block.ops)
@@ -46,7 +47,7 @@ class Costs:
 
     def is_cheap(self, root: SSAValue) -> bool:
         """Whether a value of this very point is computed again rather than read from another group."""
-        return root in self.nests and self.work(root) <= MEMORY
+        return root in self.nests and self.near_work(root) <= MEMORY
 
     def is_worth(self, root: SSAValue) -> bool:
         """Whether computing a value wherever it is read costs less than keeping it."""
@@ -61,18 +62,30 @@ class Costs:
     def work(self, root: SSAValue) -> float:
         """What computing one element costs, with all that would be computed again for it."""
         if root not in self._work:
-            nest = self.nests.get(root)
-            total = 0.0
-            if nest is not None:
-                total = sum(op.ROW.cost for op in nest.body.block.ops if isinstance(op, ScalarOp))
-                size = max(math.prod(shape_of(root.type)), 1)
-                for value, arg in zip(nest.ins, nest.body.block.args, strict=True):
-                    source = root_of(value)
-                    if source in self.nests and self.is_worth(source):
-                        share = min(1, math.prod(shape_of(source.type)) / size)
-                        total += self.work(source) * _read_count(arg) * share
-            self._work[root] = total
+            self._work[root] = self._total(root, self.is_worth, self.work)
         return self._work[root]
+
+    def near_work(self, root: SSAValue) -> float:
+        """`work` where what it is computed from is at the same point, and computed again if it is cheap."""
+        if root not in self._near_work:
+            self._near_work[root] = self._total(root, self._is_taken, self.near_work)
+        return self._near_work[root]
+
+    def _is_taken(self, root: SSAValue) -> bool:
+        return self.is_worth(root) or self.is_cheap(root)
+
+    def _total(self, root: SSAValue, taken: Callable[[SSAValue], bool], work: Callable[[SSAValue], float]) -> float:
+        nest = self.nests.get(root)
+        if nest is None:
+            return 0.0
+        total = sum(op.ROW.cost for op in nest.body.block.ops if isinstance(op, ScalarOp))
+        size = max(math.prod(shape_of(root.type)), 1)
+        for value, arg in zip(nest.ins, nest.body.block.args, strict=True):
+            source = root_of(value)
+            if source in self.nests and taken(source):
+                share = min(1, math.prod(shape_of(source.type)) / size)
+                total += work(source) * _read_count(arg) * share
+        return total
 
     def reads(self, root: SSAValue) -> float:
         """How often an element is read on average, readers at the point itself counting as one."""
