@@ -50,6 +50,14 @@ bench: $(VENV)/.juju ## Measure bandwidth, call overhead, programs and first cal
 	@for script in copy_bandwidth dispatch programs first_call; do \
 		echo "== benchmarks/$$script.py"; $(PY) benchmarks/$$script.py $(ARGS); done
 
+.PHONY: accuracy
+accuracy: $(VENV)/.juju-dev ## Measure every operation against exact results and write docs/accuracy.md
+	@$(PY) tools/accuracy_page.py $(ARGS)
+
+.PHONY: coverage
+coverage: $(VENV)/.juju-dev ## Run JAX's own harnesses and write docs/coverage.md
+	@$(PY) tools/coverage_page.py
+
 .PHONY: lint
 lint: $(VENV)/.juju-dev ## ruff check, ruff format --check, pyright
 	@failed=0; \

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import jax
+import ml_dtypes
 import mpmath
 import numpy as np
 from harness import Entry
@@ -68,7 +69,7 @@ def _neighbours(x: float, dtype: str, reach: int = 40) -> np.ndarray:
 
 def ulp_error(got: np.ndarray, exact: np.ndarray) -> np.ndarray:
     """Errors in units of the last place of the exact result; 0 where both overflow, underflow or are NaN."""
-    info = np.finfo(got.dtype)
+    info = ml_dtypes.finfo(got.dtype)  # knows bfloat16, too
     with np.errstate(all="ignore"):
         bounded = np.abs(exact)
         _, exponent = np.frexp(bounded)
@@ -78,7 +79,7 @@ def ulp_error(got: np.ndarray, exact: np.ndarray) -> np.ndarray:
         1 - np.ldexp(np.ones((), exact.dtype), -info.nmant - 2)
     )
     error = np.where((bounded >= half_top) & np.isinf(got) & (np.sign(got) == np.sign(exact)), 0, error)
-    error = np.where((bounded < info.tiny) & (got == 0), 0, error)  # results below the normal range are flushed
+    error = np.where((bounded < float(info.tiny)) & (got == 0), 0, error)  # results below the normal range are flushed
     # the smallest normal number and zero are both right for a result that rounds to it
     error = np.where(np.isnan(exact) & np.isnan(got), 0, error)
     return np.where(np.isnan(error), np.inf, error).astype(np.float64)
