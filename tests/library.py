@@ -47,37 +47,40 @@ NOT_ELEMENTWISE = {
 """Functions that are not of one point alone, and why."""
 
 GAPS = {
-    "special.beta": "argmax",
     "special.dawsn": "scan",
     "special.erfcx": "scan",
-    "special.exp1": "concatenate",
-    "special.expi": "concatenate",
-    "special.expn": "concatenate",
+    "special.exp1": "while",
+    "special.expi": "scan",
+    "special.expn": "while",
     "special.fresnel": "scan",
-    "special.gamma": "argmax",
-    "special.gammasgn": "argmax",
     "special.hyp1f1": "while",
     "special.hyp2f1": "while",
-    "special.multigammaln": "iota",
     "special.ndtri": "scan",
     "special.owens_t": "dot_general",
-    "special.poch": "argmax",
     "special.sici": "scan",
-    "special.spence": "concatenate",
+    "special.spence": "scan",
     "special.wofz": "complex64",
-    "stats.bernoulli.cdf": "argmax",
     "stats.norm.isf": "scan",
     "stats.norm.ppf": "scan",
-    "stats.poisson.entropy": "reduce_sum",
-    "stats.truncnorm.cdf": "reduce_max",
-    "stats.truncnorm.logcdf": "reduce_max",
-    "stats.truncnorm.logpdf": "reduce_max",
-    "stats.truncnorm.logsf": "reduce_max",
-    "stats.truncnorm.pdf": "reduce_max",
-    "stats.truncnorm.sf": "reduce_max",
-    "stats.uniform.cdf": "argmax",
 }
 """Elementwise functions that juju cannot compile yet, and a primitive it has no rule for. Lines may only go."""
+
+KERNELS = {
+    "nn.identity": (0, 1),
+    "special.beta": (2, 4),
+    "special.gamma": (2, 2),
+    "special.gammasgn": (2, 1),
+    "special.poch": (2, 3),
+    "special.zeta": (1, 12),
+    "stats.poisson.entropy": (3, 3),
+    "stats.truncnorm.cdf": (3, 3),
+    "stats.truncnorm.logcdf": (3, 3),
+    "stats.truncnorm.logpdf": (2, 2),
+    "stats.truncnorm.logsf": (3, 3),
+    "stats.truncnorm.pdf": (2, 2),
+    "stats.truncnorm.sf": (3, 3),
+}
+"""Where a function and its gradient are not one kernel each: they stack arrays and reduce what they stacked."""
 
 STATIC = {"special.multigammaln": {"d": 3}}
 """Arguments that are no arrays."""
@@ -93,6 +96,9 @@ RANGES: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("a", "b", "df", "beta", "kappa", "mu", "n", "N", "alpha"), (0.1, 9)),
 }
 """Where the arguments that are no points lie, by name. Points are between -6 and 6, half of them in (0, 1)."""
+
+DOMAINS = {"special.zeta": {"x": (1.1, 9), "q": (0.1, 9)}}
+"""Ranges of the arguments of single functions: zeta is NaN for x below 1, and its gradient is noise there."""
 
 COUNTS = {"k", "n", "N"}
 """Arguments that are whole numbers."""
@@ -152,7 +158,8 @@ def points(name: str, function: Callable[..., Any], dtype: str) -> list[np.ndarr
     names = parameters(function)
     arrays = [n for n in names if n not in ("loc", "scale")]
     rng = np.random.default_rng(zlib.crc32(name.encode()))
-    columns = {n: [_random(n, rng, RANDOM)] for n in arrays}
+    domain = DOMAINS.get(name, {})
+    columns = {n: [rng.uniform(*domain[n], RANDOM) if n in domain else _random(n, rng, RANDOM)] for n in arrays}
     edges = np.array([x for x in EDGES if abs(x) <= 100] if name.startswith(STEPWISE) else EDGES)
     for n in arrays:
         for other in arrays:
