@@ -1,9 +1,13 @@
 """The first few of every row, in order."""
 
 from juju_kernel import release, scratch
-from std.sys import simd_width_of
+from std.sys import bit_width_of, simd_width_of
 
 from .key import Key, key
+from .order import sort_places
+
+comptime FEW = 16
+"""Up to so many are kept in order while a row is read; for more, those that may be among them are sorted."""
 
 
 def top_rows[
@@ -18,18 +22,29 @@ def top_rows[
     k: Int,
 ):
     """The first `k` of every row of `n` in an order, and their places; of equal elements the first ones."""
-    var keys = scratch[Key[dt]](k)
+    var few = k <= FEW
+    var keys = scratch[Key[dt]](k if few else 0)
+    var chosen = scratch[DType.int32](0 if few else n)
+    var pairs = scratch[DType.uint64](0 if few else 2 * n)
     for row in range(first, last):
         var source = x.unsafe_offset(row * n)
         var best = places.unsafe_offset(row * k)
-        _find[order](source, keys, best, n, k)
+        if few:
+            _keep[order](source, keys, best, n, k)
+        else:
+            var count = _candidates[order](source, chosen, n, k)
+            sort_places[order](source, chosen, pairs, count)
+            for i in range(k):
+                best[unsafe_offset=i] = chosen[unsafe_offset=i]
         for i in range(k):
             values[unsafe_offset = row * k + i] = source[unsafe_offset = Int(best[unsafe_offset=i])]
+    release(pairs)
+    release(chosen)
     release(keys)
 
 
 @always_inline
-def _find[
+def _keep[
     dt: DType, //, order: Int
 ](
     x: Pointer[Scalar[dt], MutAnyOrigin],
@@ -70,3 +85,30 @@ def _insert[
         j -= 1
     keys[unsafe_offset=j] = key
     places[unsafe_offset=j] = Int32(place)
+
+
+@always_inline
+def _candidates[
+    dt: DType, //, order: Int
+](x: Pointer[Scalar[dt], MutAnyOrigin], places: Pointer[Int32, MutAnyOrigin], n: Int, k: Int) -> Int:
+    """The places of all that may be among the first `k`, by the leading digit of their keys, and how many these are."""
+    comptime digit = min(11, bit_width_of[dt]())
+    comptime shift = Scalar[Key[dt]](bit_width_of[dt]() - digit)
+    var counts = scratch[DType.int32](1 << digit)
+    for value in range(1 << digit):
+        counts[unsafe_offset=value] = 0
+    for i in range(n):
+        counts[unsafe_offset = Int(key[order](x[unsafe_offset=i]) >> shift)] += 1
+    var total = Int(counts[])
+    var end = 0
+    while total < k:
+        end += 1
+        total += Int(counts[unsafe_offset=end])
+    release(counts)
+    var found = 0
+    for i in range(n):
+        places[unsafe_offset=found] = Int32(i)
+        found += Int(Int(key[order](x[unsafe_offset=i]) >> shift) <= end)
+        if found == total:
+            break
+    return found

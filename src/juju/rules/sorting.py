@@ -25,9 +25,6 @@ SORT, TOTAL_REVERSED = 0, 1
 LONGEST = 2**31 - 1
 """Places are int32."""
 
-FEW = 128
-"""Up to so many first elements are kept in order while a row is read; more are found by sorting it."""
-
 
 @rule("sort_p")
 def _sort_rule(ctx: RuleContext, *operands: Operand, dimension: int, is_stable: bool, num_keys: int) -> Any:
@@ -87,10 +84,6 @@ def _first(ctx: RuleContext, x: Operand, k: int, axis: int, order: int) -> list[
         return [_nothing(ctx, ctx.out_shape(n), ctx.out_dtype(n)) for n in range(2)]
     _check_length(ctx.equation.primitive, n)
     rows = _turned(ctx, x, axis)
-    if k > FEW:
-        order_of_all = _places(ctx, rows, order, None)
-        places = _cut(ctx, order_of_all, k)
-        return [_read_at(ctx, x, places, axis), _turned_back(ctx, places, axis)]
     before = shape_of(rows.type)
     outs = [tensor_type((*before[:-1], k), dtype) for dtype in (DTYPES[element_of(rows.type)], "int32")]
     values, places = ctx.add(
@@ -99,7 +92,7 @@ def _first(ctx: RuleContext, x: Operand, k: int, axis: int, order: int) -> list[
             [rows],
             outs,
             units=math.prod(before[:-1]),
-            cost=n * item_size(element_of(rows.type)) * 0.05 + k * 40.0,
+            cost=n * (0.5 if k <= 16 else 3.0) + k * 40.0,
             sizes=[n, k],
             params={"order": order},
         )
@@ -165,7 +158,7 @@ def _places(ctx: RuleContext, key: SSAValue, order: int, before: SSAValue | None
 
 def _cost(n: int, size: int) -> float:
     """Nanoseconds to sort a row of numbers of `size` bytes."""
-    return n * (1.0 + 1.5 * size) + 200.0
+    return n * (1.0 + 1.5 * size) + (200.0 if n > 32 else 0.0)
 
 
 # Axes -----------------------------------------------------------------------------------------------------------------
@@ -195,13 +188,6 @@ def _transposed(ctx: RuleContext, x: SSAValue, permutation: Sequence[int]) -> SS
 
 def _reshape(x: SSAValue, shape: Sequence[int]) -> ReshapeOp:
     return new_op(ReshapeOp, [x], [tensor_type(tuple(shape), DTYPES[element_of(x.type)])])
-
-
-def _cut(ctx: RuleContext, x: SSAValue, k: int) -> SSAValue:
-    """The first `k` along the last axis."""
-    after = (*shape_of(x.type)[:-1], k)
-    amap = AffineMap.identity(len(after))
-    return ctx.pointwise(after, [x], lambda _, args: args[0], DTYPES[element_of(x.type)], [amap])
 
 
 def _read_at(ctx: RuleContext, x: SSAValue, places: SSAValue, axis: int) -> SSAValue:
