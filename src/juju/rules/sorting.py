@@ -12,7 +12,6 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from juju.dialect import body
 from juju.dialect._xdsl import new_op
 from juju.dialect.body import IndexOp
-from juju.dialect.library import library_op
 from juju.dialect.ops import SCALARS, NestOp, ReshapeOp
 from juju.dialect.types import DTYPES, INDEX, element_of, item_size, shape_of, tensor_type
 from juju.passes.flatten import root_of
@@ -86,17 +85,15 @@ def _first(ctx: RuleContext, x: Operand, k: int, axis: int, order: int) -> list[
     rows = _turned(ctx, x, axis)
     before = shape_of(rows.type)
     outs = [tensor_type((*before[:-1], k), dtype) for dtype in (DTYPES[element_of(rows.type)], "int32")]
-    values, places = ctx.add(
-        library_op(
-            "juju_sort.top_rows",
-            [rows],
-            outs,
-            units=math.prod(before[:-1]),
-            cost=n * (0.5 if k <= 16 else 3.0) + k * 40.0,
-            sizes=[n, k],
-            params={"order": order},
-        )
-    ).outs
+    values, places = ctx.library(
+        "juju_sort.top_rows",
+        [rows],
+        outs,
+        units=math.prod(before[:-1]),
+        cost=n * (0.5 if k <= 16 else 3.0) + k * 40.0,
+        sizes=[n, k],
+        params={"order": order},
+    )
     return [_turned_back(ctx, values, axis), _turned_back(ctx, places, axis)]
 
 
@@ -106,7 +103,7 @@ def _is_iota(x: SSAValue, axis: int) -> bool:
     nest = made.owner
     if not isinstance(nest, NestOp) or made.type != x.type or DTYPES[element_of(x.type)] != "int32":
         return False
-    convert = nest.yielded()[list(nest.outs).index(made)].owner
+    convert = nest.yielded()[list[SSAValue](nest.outs).index(made)].owner
     index = convert.operands[0].owner if isinstance(convert, SCALARS["convert"]) else None
     if not isinstance(index, IndexOp) or nest.reduced:
         return False
@@ -125,16 +122,14 @@ def _check_length(primitive: str, n: int) -> None:
 
 def _sorted_rows(ctx: RuleContext, x: SSAValue) -> SSAValue:
     shape = shape_of(x.type)
-    return ctx.add(
-        library_op(
-            "juju_sort.sort_rows",
-            [x],
-            [x.type],  # type: ignore[list-item]
-            units=math.prod(shape[:-1]),
-            cost=_cost(shape[-1], item_size(element_of(x.type))),
-            sizes=[shape[-1]],
-        )
-    ).outs[0]
+    return ctx.library(
+        "juju_sort.sort_rows",
+        [x],
+        [x.type],
+        units=math.prod(shape[:-1]),
+        cost=_cost(shape[-1], item_size(element_of(x.type))),
+        sizes=[shape[-1]],
+    )[0]
 
 
 def _places(ctx: RuleContext, key: SSAValue, order: int, before: SSAValue | None) -> SSAValue:
@@ -143,17 +138,15 @@ def _places(ctx: RuleContext, key: SSAValue, order: int, before: SSAValue | None
     result = tensor_type(shape, "int32")
     again = before is not None
     ins = [key, before] if before is not None else [key]
-    return ctx.add(
-        library_op(
-            "juju_sort.order_rows" if not again else "juju_sort.order_rows_again",
-            ins,
-            [result],
-            units=math.prod(shape[:-1]),
-            cost=2 * _cost(shape[-1], item_size(element_of(key.type))),
-            sizes=[shape[-1]],
-            params={"order": order},
-        )
-    ).outs[0]
+    return ctx.library(
+        "juju_sort.order_rows" if not again else "juju_sort.order_rows_again",
+        ins,
+        [result],
+        units=math.prod(shape[:-1]),
+        cost=2 * _cost(shape[-1], item_size(element_of(key.type))),
+        sizes=[shape[-1]],
+        params={"order": order},
+    )[0]
 
 
 def _cost(n: int, size: int) -> float:
