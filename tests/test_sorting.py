@@ -11,7 +11,7 @@ from support import DTYPES, FLOATS, Batch, Case, edge_values
 
 import juju
 
-LENGTHS = (1, 2, 3, 16, 40, 41, 257, 1000, (1 << 14) + 3)
+LENGTHS = (1, 2, 3, 16, 32, 40, 41, 257, 1000, (1 << 14) + 3)
 """Around the lengths at which rows are sorted otherwise."""
 
 
@@ -50,6 +50,10 @@ def _every_way(x):
 
 def _rows(x):
     return jnp.sort(x), *_with_places(x[0])
+
+
+def _short(x):
+    return jnp.sort(x), lax.top_k(x, 3), lax.top_k(x, 17)
 
 
 def _selected(x):
@@ -133,6 +137,8 @@ BATCH = Batch(
             _case(f"rows of {n}", _rows, (np.sin(np.arange(2.0 * n)).reshape(2, n).astype(np.float32),))
             for n in LENGTHS
         ),
+        *(_case(f"short rows, {d}", _short, (np.resize(_shuffled(d, 601), (50, 17)),), x64=True) for d in DTYPES),
+        *(_case(f"short rows of {n}", jnp.sort, (_waves(67, n),)) for n in (2, 3, 4, 7, 9, 32, 33)),
         _case("64 bits", _every_way, (np.concatenate([WIDE, WIDE[:9] + 1, [0, -1]]),), x64=True),
         _case("64-bit floats", _every_way, (WIDE.view(np.float64),), x64=True),
         _case("equal digits", jnp.sort, (np.arange(100, dtype=np.int32) % 3,)),

@@ -19,7 +19,7 @@ def order_rows[
         var result = places.unsafe_offset(row * n)
         for i in range(n):
             result[unsafe_offset=i] = Int32(i)
-        _sort[order](x.unsafe_offset(row * n), result, pairs, n)
+        sort_places[order](x.unsafe_offset(row * n), result, pairs, n)
     release(pairs)
 
 
@@ -42,14 +42,15 @@ def order_rows_again[
         var result = places.unsafe_offset(row * n)
         for i in range(n):
             result[unsafe_offset=i] = before[unsafe_offset = row * n + i]
-        _sort[order](x.unsafe_offset(row * n), result, pairs, n)
+        sort_places[order](x.unsafe_offset(row * n), result, pairs, n)
     release(pairs)
 
 
 @always_inline
-def _sort[
+def sort_places[
     dt: DType, //, order: Int
 ](x: Pointer[Scalar[dt], MutAnyOrigin], places: Pointer[Int32, MutAnyOrigin], pairs: Pairs, n: Int):
+    """Sorts `n` places of a row by the elements there; equal ones keep their order. `pairs` is room for `2 * n`."""
     comptime for half in range(max(bit_width_of[dt]() // 32, 1)):
         _by_half[order, half](x, places, pairs, n)
 

@@ -82,7 +82,7 @@ class LibraryOp(IRDLOperation):
 def library_op(
     callee: str,
     ins: Sequence[SSAValue],
-    outs: Sequence[TensorType],
+    outs: Sequence[Attribute],
     *,
     units: int,
     cost: float,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from juju._program import Equation, Scalar, no_sharding
 from juju.dialect._xdsl import UNKNOWN, identity_map, new_op, uniform_map
+from juju.dialect.library import Parameter, library_op
 from juju.dialect.ops import YieldOp, const_op, make_nest
 from juju.dialect.types import ELEMENT_TYPES, shape_of, tensor_type
 
@@ -131,6 +132,23 @@ class RuleContext:
         for result in nest.outs:
             result.name_hint = _hint(self.equation.primitive)
         return list(nest.outs)
+
+    def library(
+        self,
+        callee: str,
+        ins: Sequence[SSAValue],
+        outs: Sequence[Attribute],
+        *,
+        units: int,
+        cost: float,
+        sizes: Sequence[int] = (),
+        params: Mapping[str, Parameter] | None = None,
+    ) -> list[SSAValue]:
+        """A call of a hand-written kernel, see `juju.dialect.library`."""
+        op = self.add(library_op(callee, ins, outs, units=units, cost=cost, sizes=sizes, params=params))
+        for result in op.outs:
+            result.name_hint = _hint(self.equation.primitive)
+        return list(op.outs)
 
     def tensor(self, operand: Operand) -> SSAValue:
         """The operand as a tensor; a constant becomes a nest of rank 0."""

@@ -9,7 +9,6 @@ from typing import Any
 from xdsl.ir import Block, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from juju.dialect.library import library_op
 from juju.dialect.ops import ConstOp, NestOp
 from juju.dialect.types import DTYPES, ELEMENT_TYPES, element_of, item_size, shape_of, tensor_type
 from juju.passes.flatten import root_of
@@ -79,22 +78,20 @@ def _scatter_rule(
         update = _ordered(ctx, ctx.tensor(updates), numbers.update_window_dims)
     operand = filler if filler is not None else ctx.tensor(x)
     parts, cost = _parts(size * item_size(element_of(operand.type)), windows, elements)
-    return ctx.add(
-        library_op(
-            "juju_scatter.scatter",
-            [operand, starts, update],
-            [tensor_type(shape, ctx.out_dtype())],
-            units=parts,
-            cost=cost,
-            sizes=[parts, size, windows, *(n for axis in window for n in axis)],
-            params={
-                "combine": COMBINES[primitive],
-                "rank": len(window),
-                "filled": filler is not None,
-                "same": math.prod(shape_of(update.type)) == 1 and windows * elements > 1,
-            },
-        )
-    ).outs[0]
+    return ctx.library(
+        "juju_scatter.scatter",
+        [operand, starts, update],
+        [tensor_type(shape, ctx.out_dtype())],
+        units=parts,
+        cost=cost,
+        sizes=[parts, size, windows, *(n for axis in window for n in axis)],
+        params={
+            "combine": COMBINES[primitive],
+            "rank": len(window),
+            "filled": filler is not None,
+            "same": math.prod(shape_of(update.type)) == 1 and windows * elements > 1,
+        },
+    )[0]
 
 
 def _parts(size: int, windows: int, elements: int) -> tuple[int, float]:
@@ -180,7 +177,7 @@ def _uniform(ctx: RuleContext, x: Operand) -> SSAValue | None:
     nest = made.owner
     if not isinstance(nest, NestOp) or not shape_of(x.type):
         return None
-    value = nest.yielded()[list(nest.outs).index(made)]
+    value = nest.yielded()[list[SSAValue](nest.outs).index(made)]
     if not isinstance(value.owner, ConstOp):
         return None
     const = value.owner.clone()

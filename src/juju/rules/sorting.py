@@ -12,7 +12,6 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from juju.dialect import body
 from juju.dialect._xdsl import new_op
 from juju.dialect.body import IndexOp
-from juju.dialect.library import library_op
 from juju.dialect.ops import SCALARS, NestOp, ReshapeOp
 from juju.dialect.types import DTYPES, INDEX, element_of, item_size, shape_of, tensor_type
 from juju.passes.flatten import root_of
@@ -24,9 +23,6 @@ SORT, TOTAL_REVERSED = 0, 1
 
 LONGEST = 2**31 - 1
 """Places are int32."""
-
-FEW = 128
-"""Up to so many first elements are kept in order while a row is read; more are found by sorting it."""
 
 
 @rule("sort_p")
@@ -87,23 +83,17 @@ def _first(ctx: RuleContext, x: Operand, k: int, axis: int, order: int) -> list[
         return [_nothing(ctx, ctx.out_shape(n), ctx.out_dtype(n)) for n in range(2)]
     _check_length(ctx.equation.primitive, n)
     rows = _turned(ctx, x, axis)
-    if k > FEW:
-        order_of_all = _places(ctx, rows, order, None)
-        places = _cut(ctx, order_of_all, k)
-        return [_read_at(ctx, x, places, axis), _turned_back(ctx, places, axis)]
     before = shape_of(rows.type)
     outs = [tensor_type((*before[:-1], k), dtype) for dtype in (DTYPES[element_of(rows.type)], "int32")]
-    values, places = ctx.add(
-        library_op(
-            "juju_sort.top_rows",
-            [rows],
-            outs,
-            units=math.prod(before[:-1]),
-            cost=n * item_size(element_of(rows.type)) * 0.05 + k * 40.0,
-            sizes=[n, k],
-            params={"order": order},
-        )
-    ).outs
+    values, places = ctx.library(
+        "juju_sort.top_rows",
+        [rows],
+        outs,
+        units=math.prod(before[:-1]),
+        cost=n * (0.5 if k <= 16 else 3.0) + k * 40.0,
+        sizes=[n, k],
+        params={"order": order},
+    )
     return [_turned_back(ctx, values, axis), _turned_back(ctx, places, axis)]
 
 
@@ -113,7 +103,7 @@ def _is_iota(x: SSAValue, axis: int) -> bool:
     nest = made.owner
     if not isinstance(nest, NestOp) or made.type != x.type or DTYPES[element_of(x.type)] != "int32":
         return False
-    convert = nest.yielded()[list(nest.outs).index(made)].owner
+    convert = nest.yielded()[list[SSAValue](nest.outs).index(made)].owner
     index = convert.operands[0].owner if isinstance(convert, SCALARS["convert"]) else None
     if not isinstance(index, IndexOp) or nest.reduced:
         return False
@@ -132,16 +122,14 @@ def _check_length(primitive: str, n: int) -> None:
 
 def _sorted_rows(ctx: RuleContext, x: SSAValue) -> SSAValue:
     shape = shape_of(x.type)
-    return ctx.add(
-        library_op(
-            "juju_sort.sort_rows",
-            [x],
-            [x.type],  # type: ignore[list-item]
-            units=math.prod(shape[:-1]),
-            cost=_cost(shape[-1], item_size(element_of(x.type))),
-            sizes=[shape[-1]],
-        )
-    ).outs[0]
+    return ctx.library(
+        "juju_sort.sort_rows",
+        [x],
+        [x.type],
+        units=math.prod(shape[:-1]),
+        cost=_cost(shape[-1], item_size(element_of(x.type))),
+        sizes=[shape[-1]],
+    )[0]
 
 
 def _places(ctx: RuleContext, key: SSAValue, order: int, before: SSAValue | None) -> SSAValue:
@@ -150,22 +138,20 @@ def _places(ctx: RuleContext, key: SSAValue, order: int, before: SSAValue | None
     result = tensor_type(shape, "int32")
     again = before is not None
     ins = [key, before] if before is not None else [key]
-    return ctx.add(
-        library_op(
-            "juju_sort.order_rows" if not again else "juju_sort.order_rows_again",
-            ins,
-            [result],
-            units=math.prod(shape[:-1]),
-            cost=2 * _cost(shape[-1], item_size(element_of(key.type))),
-            sizes=[shape[-1]],
-            params={"order": order},
-        )
-    ).outs[0]
+    return ctx.library(
+        "juju_sort.order_rows" if not again else "juju_sort.order_rows_again",
+        ins,
+        [result],
+        units=math.prod(shape[:-1]),
+        cost=2 * _cost(shape[-1], item_size(element_of(key.type))),
+        sizes=[shape[-1]],
+        params={"order": order},
+    )[0]
 
 
 def _cost(n: int, size: int) -> float:
     """Nanoseconds to sort a row of numbers of `size` bytes."""
-    return n * (1.0 + 1.5 * size) + 200.0
+    return n * (1.0 + 1.5 * size) + (200.0 if n > 32 else 0.0)
 
 
 # Axes -----------------------------------------------------------------------------------------------------------------
@@ -195,13 +181,6 @@ def _transposed(ctx: RuleContext, x: SSAValue, permutation: Sequence[int]) -> SS
 
 def _reshape(x: SSAValue, shape: Sequence[int]) -> ReshapeOp:
     return new_op(ReshapeOp, [x], [tensor_type(tuple(shape), DTYPES[element_of(x.type)])])
-
-
-def _cut(ctx: RuleContext, x: SSAValue, k: int) -> SSAValue:
-    """The first `k` along the last axis."""
-    after = (*shape_of(x.type)[:-1], k)
-    amap = AffineMap.identity(len(after))
-    return ctx.pointwise(after, [x], lambda _, args: args[0], DTYPES[element_of(x.type)], [amap])
 
 
 def _read_at(ctx: RuleContext, x: SSAValue, places: SSAValue, axis: int) -> SSAValue:
