@@ -101,9 +101,11 @@ def test_totals_of_rows_wait_between_the_kernels_of_a_gradient() -> None:
         "once for each row",
     }
     between = [array for array in second.reads if array.step == 1]
-    assert {array.name for array in between} == {array.name for array in first.writes}
+    assert {array.name for array in between} == {array.name for array in found.scratch}
+    assert {array.name for array in between} <= {array.name for array in first.writes}
     assert {array.shape for array in found.scratch} == {(ROWS,)}
-    assert {array.name for array in second.writes} == {"result[0]", "result[1]", "result[2]"}
+    results = {array.name for kernel in found.kernels for array in kernel.writes if array.kind == "result"}
+    assert results == {"result[0]", "result[1]", "result[2]"}
 
 
 def test_a_long_total_is_made_in_parts() -> None:
@@ -196,7 +198,7 @@ def test_bytes_count_what_is_touched() -> None:
 def test_text_says_each_reason_and_line_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(__file__).parent)
     text = str(explained(layer_norm_gradient, f32(ROWS, COLUMNS), f32(COLUMNS), f32(COLUMNS), f32(ROWS, COLUMNS)))
-    assert text.startswith("layer_norm_gradient: 2 kernels, 8.0 KB of scratch memory between them, limit ")
+    assert re.match(r"layer_norm_gradient: 2 kernels, \d\.0 KB of scratch memory between them, limit \d", text)
     first, second = text.split("kernel 2 of 2: ")
     assert first.count("centred = x - x.mean") == second.count("centred = x - x.mean") == 1
     assert second.count("complete only after a whole pass") == 1
