@@ -176,6 +176,8 @@ def test_hand_written_kernel_says_what_it_calls() -> None:
     assert before.calls == ""
     assert sort.lines[0].text == "return jnp.sort(x * 2) + 1"
     assert [array.step for array in (*sort.reads, *after.reads)] == [1, 2]
+    assert sort.writes[0].name == "scratch 1, sort"
+    assert [note.values[0][0] for note in after.notes] == ["sort"]
     assert sort.limit is not None
     assert sort.limit.seconds == sort.limit.moving
 
