@@ -45,6 +45,11 @@ def share(x):
     return x / x.sum()
 
 
+def energy(x):
+    wave = jnp.sin(x)
+    return jnp.sum(wave * wave)
+
+
 def waves(x):
     y = jnp.sin(x) * jnp.cos(x * x)
     return {"turned": y[::-1] + y[1:2] + y, "same": x}
@@ -120,6 +125,13 @@ def test_a_long_total_is_made_in_parts() -> None:
     assert why.values[0][0] == "reduce_sum"
     assert {array.name: array.step for array in quotient.reads}["x"] is None
     assert quotient.bytes == 2 * 4 * LONG
+
+
+def test_parts_of_a_total_know_the_lines_they_compute() -> None:
+    parts, total = explained(energy, f32(LONG)).kernels
+    first = line_of("wave = jnp.sin(x)")
+    assert [line.line for line in parts.lines] == [first, first + 1]
+    assert [line.line for line in total.lines] == [first + 1]
 
 
 def test_a_dear_value_that_is_read_elsewhere_waits() -> None:

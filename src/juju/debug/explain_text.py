@@ -52,9 +52,11 @@ def _step(step: Step, explanation: Explanation) -> Iterator[Span]:
     which = f"{step.kind} {step.number} of {len(steps)}" if len(steps) > 1 else step.kind
     yield f"{which}: ", ""
     yield f"{step.name}\n", "bold cyan"
+    generated = step.kind == "kernel" and not step.calls
     for number, (file, lines) in enumerate(groupby(step.lines, lambda line: line.file)):
         width = max(len(str(line.line)) for line in step.lines)
-        yield from _row("fuses" if number == 0 and step.kind == "kernel" else "", [(short_path(file), "dim")])
+        label = "fuses" if generated else "from"
+        yield from _row(label if number == 0 else "", [(short_path(file), "dim")])
         for line in lines:
             yield from _row("", [(f"{line.line:>{width}}  ", "dim"), (line.text, "")])
             if line.operations:
