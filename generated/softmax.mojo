@@ -2,7 +2,7 @@
 # 1 array in, 1 array out, 1 nest.
 
 from juju_kernel import Args, BLOCK, GRAIN, LANES, Maximum, Sum, Total, array, load, size, splat, store, sweep
-from juju_math import exp, maximum
+from juju_math import exp
 
 
 @export
@@ -26,7 +26,6 @@ def softmax(args: Args, lo: Int, hi: Int) abi("C") -> Int:
         sweep[4 * LANES](body_1, 0, n1)
         # examples/gallery.py:92
         var v = total.value()
-        var v_2 = maximum(Float32(from_bits=UInt32(0xFF800000)), v)
         var total_2 = Total[Sum, DType.float32, 4 * LANES]()
         # Pass 2 of 3.
 
@@ -34,25 +33,25 @@ def softmax(args: Args, lo: Int, hi: Int) abi("C") -> Int:
         def body_2[w: SIMDLength, tail: Bool](i: Int, stop: Int) {var, mut total_2}:
             var x = load[w, tail](row_in_x, i, stop)
             # examples/gallery.py:92
-            var v_3 = x - splat[w](v_2)
-            var v_4 = exp(v_3)
-            total_2.take[tail](v_4, i, stop)
-            # v_4 is kept: later passes read it rather than compute it again.
-            store[tail](row_out_div, i, v_4, stop)
+            var v_2 = x - splat[w](v)
+            var v_3 = exp(v_2)
+            total_2.take[tail](v_3, i, stop)
+            # v_3 is kept: later passes read it rather than compute it again.
+            store[tail](row_out_div, i, v_3, stop)
 
         for block in range(0, n1, BLOCK):
             sweep[4 * LANES](body_2, block, min(block + BLOCK, n1))
             total_2.close()
         # examples/gallery.py:92
-        var v_5 = total_2.value()
+        var v_4 = total_2.value()
         # Pass 3 of 3.
 
         @always_inline
         def body_3[w: SIMDLength, tail: Bool](i: Int, stop: Int) {var}:
-            var v_4 = load[w, tail](row_out_div, i, stop)
+            var v_3 = load[w, tail](row_out_div, i, stop)
             # examples/gallery.py:92
-            var v_6 = v_4 / splat[w](v_5)
-            store[tail](row_out_div, i, v_6, stop)
+            var v_5 = v_3 / splat[w](v_4)
+            store[tail](row_out_div, i, v_5, stop)
 
         sweep[4 * LANES](body_3, 0, n1)
     return 0

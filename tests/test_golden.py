@@ -60,6 +60,13 @@ def test_kernels_are_as_many_as_the_gallery_says() -> None:
         assert len(juju.fuse(exhibit.f).lower(*exhibit.args).plan.launches) == exhibit.kernels, name
 
 
+def test_halves_put_together_are_read_without_divisions() -> None:
+    """Where a half is not read its index is out of bounds; as a position in a flat array it would be divided."""
+    text = generated("rotary")
+    assert "int_div" not in text
+    assert "gather" not in text
+
+
 def test_files_are_formatted(tmp_path: Path) -> None:
     """Generated text is stable under `mojo format`."""
     from juju.build import toolchain

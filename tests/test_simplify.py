@@ -32,7 +32,9 @@ def _units(x: Any) -> list[Any]:
 
 def _float_units(x: Any) -> list[Any]:
     zero, minus = (jnp.asarray(v).astype(x.dtype) for v in (0.0, -0.0))
-    return [lax.add(x, minus), lax.sub(minus, x), lax.sub(zero, x), lax.mul(x, zero)]
+    infinite = [jnp.asarray(v).astype(x.dtype) for v in (jnp.inf, -jnp.inf)]
+    extremes = [f(*pair) for inf in infinite for pair in ((x, inf), (inf, x)) for f in (lax.max, lax.min)]
+    return [lax.add(x, minus), lax.sub(minus, x), lax.sub(zero, x), lax.mul(x, zero), *extremes]
 
 
 def _powers(x: Any) -> list[Any]:

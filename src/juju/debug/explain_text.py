@@ -15,6 +15,7 @@ Span = tuple[str, str]
 LABEL = 10
 NO_KERNEL = "no kernel: the results are arguments, captured constants, or empty"
 TOGETHER = "{count}, which need nothing of each other, in one launch"
+LEAST = 1e-6
 NOTHING = "under 1 us, less than a call costs"
 
 
@@ -36,11 +37,12 @@ def _head(explanation: Explanation) -> Iterator[Span]:
     parts = [_count(kernels, "kernel")] if kernels else []
     parts += [_count(customs, "custom operation")] if customs else []
     if explanation.scratch:
-        total = sum(array.bytes for array in explanation.scratch)
-        parts.append(f"{bytes_text(total)} of scratch memory between them")
+        scratch = sum(array.bytes for array in explanation.scratch)
+        parts.append(f"{bytes_text(scratch)} of scratch memory between them")
     limits = [step.limit for step in explanation.steps if step.limit is not None]
     if len(limits) > 1:
-        parts.append(f"limit {seconds_text(sum(limit.seconds for limit in limits))}")
+        total = sum(limit.seconds for limit in limits)
+        parts.append(f"limit {seconds_text(total) if total >= LEAST else NOTHING}")
     yield explanation.name, "bold"
     yield f": {', '.join(parts) or NO_KERNEL}\n", ""
 
@@ -50,9 +52,11 @@ def _step(step: Step, explanation: Explanation) -> Iterator[Span]:
     which = f"{step.kind} {step.number} of {len(steps)}" if len(steps) > 1 else step.kind
     yield f"{which}: ", ""
     yield f"{step.name}\n", "bold cyan"
+    generated = step.kind == "kernel" and not step.calls
     for number, (file, lines) in enumerate(groupby(step.lines, lambda line: line.file)):
         width = max(len(str(line.line)) for line in step.lines)
-        yield from _row("fuses" if number == 0 and step.kind == "kernel" else "", [(short_path(file), "dim")])
+        label = "fuses" if generated else "from"
+        yield from _row(label if number == 0 else "", [(short_path(file), "dim")])
         for line in lines:
             yield from _row("", [(f"{line.line:>{width}}  ", "dim"), (line.text, "")])
             if line.operations:
@@ -67,8 +71,9 @@ def _step(step: Step, explanation: Explanation) -> Iterator[Span]:
     yield from _arrays("writes", step.writes, steps)
     for note in step.notes:
         yield from _note(note)
-    if step.limit is not None or step.operations or step.bytes:
-        yield from _row("work", [(f"{step.operations:,} operations, {bytes_text(step.bytes)} moved", "")])
+    if step.kind == "kernel":
+        operations = "" if step.calls else f"{step.operations:,} operations, "
+        yield from _row("work", [(f"{operations}{bytes_text(step.bytes)} moved", "")])
     if step.limit is not None:
         yield from _row("limit", _limit(step.limit))
 
@@ -93,7 +98,7 @@ def _note(note: Note) -> Iterator[Span]:
 
 
 def _limit(limit: Limit) -> list[Span]:
-    if limit.seconds < 1e-6:
+    if limit.seconds < LEAST:
         return [(NOTHING, "")]
     other = f"operations alone: {seconds_text(limit.computing)}"
     if limit.bound == "operations":

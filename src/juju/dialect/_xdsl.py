@@ -26,7 +26,7 @@ def new_op(
     operands: Sequence[SSAValue | Sequence[SSAValue]] = (),
     types: Sequence[Attribute | Sequence[Attribute]] = (),
     properties: Mapping[str, Attribute] | None = None,
-    regions: Sequence[Region] = (),
+    regions: Sequence[Region | Sequence[Region]] = (),
     location: LocationAttr | None = None,
 ):
     """An operation of `cls` with its location, which no IRDL constructor takes."""

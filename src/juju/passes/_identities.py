@@ -230,9 +230,23 @@ def _even(body: Body, operands: Operands, ty: Attribute, params: tuple[int, ...]
     return body.make("cos", [inner.operands[0]], ty) if inner else None
 
 
-@_rule("max", "min")
-def _extreme(body: Body, operands: Operands, ty: Attribute, params: tuple[int, ...]) -> SSAValue | None:
-    return operands[0] if operands[0] is operands[1] else None
+@_rule("max")
+def _greatest(body: Body, operands: Operands, ty: Attribute, params: tuple[int, ...]) -> SSAValue | None:
+    """`max(x, -inf)` is x, NaN included; softmax has it."""
+    return _extreme(operands, -np.inf)
+
+
+@_rule("min")
+def _least(body: Body, operands: Operands, ty: Attribute, params: tuple[int, ...]) -> SSAValue | None:
+    """`min(x, inf)` is x."""
+    return _extreme(operands, np.inf)
+
+
+def _extreme(operands: Operands, least: float) -> SSAValue | None:
+    for x, y in (operands, operands[::-1]):
+        if x is y or is_number(y, least):
+            return x
+    return None
 
 
 @_rule("and")

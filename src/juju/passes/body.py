@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr, TensorType, i1
+from xdsl.dialects.builtin import IntegerAttr, LocationAttr, TensorType, i1
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from juju.dialect import affine
-from juju.dialect._xdsl import new_op, uniform_map
+from juju.dialect._xdsl import UNKNOWN, new_op, uniform_map
 from juju.dialect.body import IndexOp, extent, index
 from juju.dialect.ops import SCALARS, ConstOp, NestOp, const_op
 from juju.dialect.types import INDEX, element_of, kind_of
@@ -72,6 +72,12 @@ class Body:
         new.location = op.location
         self.block.add_op(new)
         mapper.update(zip(op.results, new.results, strict=True))
+
+    def locate(self, location: LocationAttr) -> None:
+        """Gives a line to the operations that have none yet."""
+        for op in self.block.ops:
+            if op.location == UNKNOWN:
+                op.location = location
 
     # Values -----------------------------------------------------------------------------------------------------------
 

@@ -341,7 +341,7 @@ class _Fusion:
         bodies: dict[_Group, tuple[BodyBuilder, list[SSAValue]]] = {}
         for item in reversed(order):
             if isinstance(item, _Group):
-                results = [r for nest in item.members for r in nest.outs if r in wanted]
+                results: list[SSAValue] = [r for nest in item.members for r in nest.outs if r in wanted]
                 if results or item.scalars:
                     body = self._fill(item, results)
                     wanted |= {i.array for i in body.inputs}
@@ -480,5 +480,5 @@ def _parts(places: Sequence[AffineExpr], loops: Iterable[int]) -> bool:
 
 def _is_full(nest: NestOp, result: SSAValue) -> bool:
     """Whether a result of a nest that reduces is written along its reduction loops as well."""
-    amap = nest.out_maps()[list(nest.outs).index(result)]
+    amap = nest.out_maps()[[*nest.results].index(result)]
     return any(d in amap.used_dims() for d in nest.reduced if nest.space[d] != 1)

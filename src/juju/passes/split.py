@@ -133,6 +133,7 @@ class _Split:
                     x = body.scalar("convert", [x], f32)
                 partials.append(_Partial(op, len(results), None))
                 results.append(reduce(body.block, kind, x))
+            body.locate(op.location)
         self.partials = partials
         made = self._made(body, results, [n for n in range(len(space)) if n not in reduced], sorted(reduced))
         if hint := self.nest.outs[0].name_hint:
@@ -158,6 +159,7 @@ class _Split:
         mapper: dict[SSAValue, SSAValue] = {}
         for partial in self.partials:
             mapper[partial.op.results[0]] = self._total(body, partial, parts, rest, everything, row, cut)
+            body.locate(partial.op.location)
         wanted = [n for n, v in enumerate(nest.yielded()) if not nest.loops_of_values()[v] & set(nest.reduced)]
         needed = _before(nest, [nest.yielded()[n] for n in wanted], stop=set(mapper))
         places = [where.get(d, AffineExpr.constant(0)) for d in range(len(nest.space))]
@@ -236,9 +238,8 @@ class _Split:
         shape = [body.space[d] for d in loops]
         amap = AffineMap(rank, 0, tuple(map(AffineExpr.dimension, loops)))
         outs: list[tuple[Attribute, AffineMap]] = [(TensorType(v.type, shape), amap) for v in results]
+        body.locate(nest.location)
         made = make_nest(body.space, body.ins(), outs, body.block, nest.location, reduced)
-        for op in made.body.block.ops:
-            op.location = nest.location
         made.attributes.update(nest.attributes)
         insert_before(made, nest)
         return list(made.outs)

@@ -142,7 +142,7 @@ class _Unroll(Body):
         totals = operands[0][:count]
         assert op.combine is not None
         for row in operands:
-            inner = dict(zip(op.combine.block.args, [*totals, *row[count:]], strict=True))
+            inner: dict[SSAValue, SSAValue] = dict(zip(op.combine.block.args, [*totals, *row[count:]], strict=True))
             for step in op.combine.block.ops:
                 if isinstance(step, YieldOp):
                     totals = [inner[v] for v in step.values]

@@ -14,8 +14,8 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from juju._program import Equation, Scalar, no_sharding
 from juju.dialect._xdsl import UNKNOWN, identity_map, new_op, uniform_map
-from juju.dialect.library import Parameter, library_op
-from juju.dialect.ops import YieldOp, const_op, make_nest
+from juju.dialect.library import LibraryOp, Parameter, library_op
+from juju.dialect.ops import CustomOp, YieldOp, const_op, make_nest
 from juju.dialect.types import ELEMENT_TYPES, shape_of, tensor_type
 
 Operand = SSAValue | Scalar
@@ -63,9 +63,12 @@ class RuleContext:
         return str(self.equation.outputs[n].aval.dtype)
 
     def add(self, op: Any) -> Any:
-        """Adds an operation at the end of the block, with the equation's location."""
+        """Adds an operation at the end of the block, with the equation's location; results of calls get its name."""
         if op.location == UNKNOWN:
             op.location = self.location
+        if isinstance(op, (LibraryOp, CustomOp)):
+            for result in op.outs:
+                result.name_hint = result.name_hint or _hint(self.equation.primitive)
         self.block.add_op(op)
         return op
 
