@@ -480,5 +480,6 @@ def _parts(places: Sequence[AffineExpr], loops: Iterable[int]) -> bool:
 
 def _is_full(nest: NestOp, result: SSAValue) -> bool:
     """Whether a result of a nest that reduces is written along its reduction loops as well."""
-    amap = nest.out_maps()[[*nest.results].index(result)]
+    results: list[SSAValue] = [*nest.results]
+    amap = nest.out_maps()[results.index(result)]
     return any(d in amap.used_dims() for d in nest.reduced if nest.space[d] != 1)

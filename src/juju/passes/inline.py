@@ -160,7 +160,8 @@ class BodyBuilder(Body):
             else:
                 places = self._reshaped(at, shape, nest.space)
             self._pulled[key] = self._copy(nest, places, mask, own, along)
-        return self._pulled[key][[*nest.results].index(root)]
+        results: list[SSAValue] = [*nest.results]
+        return self._pulled[key][results.index(root)]
 
     def _load(
         self,
