@@ -175,7 +175,9 @@ def test_custom_operation_is_a_step() -> None:
     assert len(custom.lines) == 1
     assert [array.step for array in custom.reads] == [1]
     assert [array.step for array in after.reads] == [2]
-    assert [note.reason for note in after.notes] == ["a hand-written kernel makes it"]
+    (why,) = after.notes
+    assert why.reason == "a hand-written kernel makes it"
+    assert why.values[0][0] == "turn_around"
     assert before.writes[0].kind == custom.writes[0].kind == "scratch"
 
 

@@ -14,8 +14,8 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from juju._program import Equation, Scalar, no_sharding
 from juju.dialect._xdsl import UNKNOWN, identity_map, new_op, uniform_map
-from juju.dialect.library import LibraryOp, Parameter, library_op
-from juju.dialect.ops import CustomOp, YieldOp, const_op, make_nest
+from juju.dialect.library import Parameter, library_op
+from juju.dialect.ops import YieldOp, const_op, make_nest
 from juju.dialect.types import ELEMENT_TYPES, shape_of, tensor_type
 
 Operand = SSAValue | Scalar
@@ -63,12 +63,9 @@ class RuleContext:
         return str(self.equation.outputs[n].aval.dtype)
 
     def add(self, op: Any) -> Any:
-        """Adds an operation at the end of the block, with the equation's location; results of calls get its name."""
+        """Adds an operation at the end of the block, with the equation's location."""
         if op.location == UNKNOWN:
             op.location = self.location
-        if isinstance(op, (LibraryOp, CustomOp)):
-            for result in op.outs:
-                result.name_hint = result.name_hint or _hint(self.equation.primitive)
         self.block.add_op(op)
         return op
 
@@ -133,7 +130,7 @@ class RuleContext:
         ]
         nest = self.add(make_nest(space, ins, types, block, self.location, reduced))
         for result in nest.outs:
-            result.name_hint = _hint(self.equation.primitive)
+            result.name_hint = name_hint(self.equation.primitive)
         return list(nest.outs)
 
     def library(
@@ -150,7 +147,7 @@ class RuleContext:
         """A call of a hand-written kernel, see `juju.dialect.library`."""
         op = self.add(library_op(callee, ins, outs, units=units, cost=cost, sizes=sizes, params=params))
         for result in op.outs:
-            result.name_hint = _hint(self.equation.primitive)
+            result.name_hint = name_hint(self.equation.primitive)
         return list(op.outs)
 
     def tensor(self, operand: Operand) -> SSAValue:
@@ -220,5 +217,6 @@ def _element(ty: Attribute) -> Attribute:
     return ty.element_type  # type: ignore[attr-defined]
 
 
-def _hint(primitive: str) -> str:
+def name_hint(primitive: str) -> str:
+    """What results of a primitive are called in texts."""
     return "".join(c if c.isalnum() else "_" for c in primitive)

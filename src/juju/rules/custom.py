@@ -10,7 +10,7 @@ from juju._program import Scalar
 from juju.dialect._xdsl import new_op
 from juju.dialect.ops import CustomOp
 from juju.dialect.types import ELEMENT_TYPES, tensor_type
-from juju.rules._registry import Custom, Operand, RuleContext, Unsupported
+from juju.rules._registry import Custom, Operand, RuleContext, Unsupported, name_hint
 
 
 def custom_call(ctx: RuleContext, primitive: Any, operands: tuple[Operand, ...], params: dict[str, Any]) -> list[Any]:
@@ -24,4 +24,6 @@ def custom_call(ctx: RuleContext, primitive: Any, operands: tuple[Operand, ...],
     ctx.customs.append(Custom(primitive, dict(params), scalars))
     properties = {"callee": StringAttr(primitive.name), "index": IntegerAttr(len(ctx.customs) - 1, i64)}
     op = ctx.add(new_op(CustomOp, [[x for x in operands if not isinstance(x, Scalar)]], [outs], properties))
+    for result in op.outs:
+        result.name_hint = name_hint(primitive.name)
     return list(op.outs)
