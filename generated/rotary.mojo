@@ -7,20 +7,19 @@ from juju_math import negate
 
 @export
 def rotary(args: Args, lo: Int, hi: Int) abi("C") -> Int:
-    var n0 = size(args, 5)
-    var n1 = size(args, 6)
-    var n2 = size(args, 7)
-    var n3 = size(args, 8)
+    var n0 = size(args, 4)
+    var n1 = size(args, 5)
+    var n2 = size(args, 6)
+    var n3 = size(args, 7)
     var n = n0 * n1 * n2 * n3
-    var extent = size(args, 9)
-    var step2_in_x_2 = size(args, 10)
-    var step1_in_x_2 = size(args, 11)
-    var step0_in_x_2 = size(args, 12)
+    var extent = size(args, 8)
+    var step2_in_x = size(args, 9)
+    var step1_in_x = size(args, 10)
+    var step0_in_x = size(args, 11)
     var in_x = array[DType.float32](args, 0)
     var in_cos = array[DType.float32](args, 1)
-    var in_x_2 = array[DType.float32](args, 2)
-    var in_sin = array[DType.float32](args, 3)
-    var out_add = array[DType.float32](args, 4)
+    var in_sin = array[DType.float32](args, 2)
+    var out_add = array[DType.float32](args, 3)
     var m = Int32(extent)
     var point = lo
     var end = min(hi, n)
@@ -49,18 +48,14 @@ def rotary(args: Args, lo: Int, hi: Int) abi("C") -> Int:
             var j_4 = indices[DType.int32, w](i)
             var v_2 = j_4.ge(splat[w](m))
             var x_2 = load_where[tail](
-                in_x_2.unsafe_offset(
-                    Int(j) * step0_in_x_2 + Int(j_2) * step1_in_x_2 + Int(j_3) * step2_in_x_2 + Int(-m)
-                ),
+                in_x.unsafe_offset(Int(j) * step0_in_x + Int(j_2) * step1_in_x + Int(j_3) * step2_in_x + Int(-m)),
                 i,
                 v_2,
                 stop,
             )
             var v_3 = j_4.lt(splat[w](m))
             var x_3 = load_where[tail](
-                in_x_2.unsafe_offset(
-                    Int(j) * step0_in_x_2 + Int(j_2) * step1_in_x_2 + Int(j_3) * step2_in_x_2 + Int(m)
-                ),
+                in_x.unsafe_offset(Int(j) * step0_in_x + Int(j_2) * step1_in_x + Int(j_3) * step2_in_x + Int(m)),
                 i,
                 v_3,
                 stop,

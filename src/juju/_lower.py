@@ -163,7 +163,7 @@ class _PlanBuilder:
         buffers: list[int] = []
         writes: list[int] = []
         for nest in nests:
-            buffers += [self._lookup(outer[v]) for v in nest.ins]
+            buffers += [self._lookup(outer[v]) for v in dict.fromkeys(nest.ins)]  # an array may be read in two ways
             writes += range(len(buffers), len(buffers) + len(nest.outs))
             buffers += [self._lookup(outer[r]) for r in nest.outs]
         sizes = [n for nest, words in zip(nests, rendered.words, strict=True) for n in (*(nest.space or (1,)), *words)]

@@ -48,6 +48,7 @@ class Access:
         self.nest = nest
         self.text = text
         self.taken = taken
+        self.words: dict[tuple[str, int], str] = {}
         self.space = nest.space
         self.last = len(self.space) - 1
         self.outer = [d for d in range(self.last + 1) if d not in nest.reduced and d != self.last]
@@ -58,10 +59,11 @@ class Access:
     # Words and loops ------------------------------------------------------------------------------------------------
 
     def word(self, value: int, base: str) -> str:
-        """The name of a number that follows from shapes."""
-        name = spelling.variable(base, self.taken)
-        self.text.words.append((name, value))
-        return name
+        """The name of a number that follows from shapes; the same for the same use."""
+        if (base, value) not in self.words:
+            self.words[base, value] = spelling.variable(base, self.taken)
+            self.text.words.append((self.words[base, value], value))
+        return self.words[base, value]
 
     def loop(self, d: int) -> str:
         """The step of a loop, as an Int."""

@@ -73,11 +73,12 @@ class BodyWriter:
 
     def write(self) -> NestText:
         block = self.nest.body.block
-        pointers = [
-            self._pointer(n, value, f"in_{n}", arg)
-            for n, (value, arg) in enumerate(zip(self.nest.ins, block.args, strict=True))
-        ]
-        first_out = len(pointers)
+        arrays: dict[SSAValue, str] = {}
+        for value, arg in zip(self.nest.ins, block.args, strict=True):
+            if value not in arrays:
+                arrays[value] = self._pointer(len(arrays), value, f"in_{len(arrays)}", arg)
+        pointers = [arrays[value] for value in self.nest.ins]
+        first_out = len(arrays)
         outs = [self._pointer(first_out + n, value, f"out_{n}", None) for n, value in enumerate(self.nest.outs)]
         self.outs = outs
         self.text.buffers = first_out + len(outs)
