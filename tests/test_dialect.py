@@ -162,7 +162,8 @@ class TestXdslCanaries:
 
 CALL = """
 func.func @f(%x: tensor<4x30xf32>) -> tensor<4x3xi32> {
-  %values, %places = juju.library "juju_sort.top_rows" {order = 1 : i64, kind = "a", far = false} sizes array<i64: 30, 3>
+  %values, %places = juju.library "juju_sort.top_rows" {order = 1 : i64, kind = "a", far = false}
+    sizes array<i64: 30, 3>
     units 4 cost 1.35e+02 : f64 ins(%x : tensor<4x30xf32>) : tensor<4x3xf32>, tensor<4x3xi32>
   func.return %places : tensor<4x3xi32>
 }

@@ -7,8 +7,11 @@ import itertools
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from jax import lax
 from support import DTYPES, FLOATS, Batch, Case
+
+import juju
 
 WRITES = (lax.scatter, lax.scatter_add, lax.scatter_sub, lax.scatter_mul, lax.scatter_min, lax.scatter_max)
 MODES = ("clip", "fill", "promise_in_bounds")
