@@ -11,6 +11,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from juju.dialect import check_order, parse_text, print_text
 from juju.dialect._xdsl import const_minus, file_location, new_op
+from juju.dialect.library import LibraryOp
 from juju.dialect.ops import SCALARS, ConstOp, YieldOp, int_params, make_nest
 from juju.dialect.table import BY_PRIMITIVE, ROWS, TABLE
 from juju.dialect.types import DTYPES, ELEMENT_TYPES, item_size, kind_of, tensor_type
@@ -157,3 +158,35 @@ class TestXdslCanaries:
 
     def test_string_attributes_hold_any_name(self) -> None:
         assert StringAttr('quote " and ünicode').data == 'quote " and ünicode'
+
+
+CALL = """
+func.func @f(%x: tensor<4x30xf32>) -> tensor<4x3xi32> {
+  %values, %places = juju.library "juju_sort.top_rows" {order = 1 : i64, kind = "a", far = false}
+    sizes array<i64: 30, 3>
+    units 4 cost 1.35e+02 : f64 ins(%x : tensor<4x30xf32>) : tensor<4x3xf32>, tensor<4x3xi32>
+  func.return %places : tensor<4x3xi32>
+}
+"""
+
+
+def test_a_call_of_a_hand_written_kernel_parses_back() -> None:
+    module = parse_text(CALL)
+    module.verify()
+    assert parse_text(print_text(module)).is_structurally_equivalent(module)
+    call = next(op for op in module.walk() if isinstance(op, LibraryOp))
+    assert (call.package, call.function) == ("juju_sort", "top_rows")
+    assert call.parameters() == {"order": 1, "kind": "a", "far": False}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        ('"juju_sort.top_rows"', '"top_rows"', "package.function, not top_rows"),
+        ("units 4", "units 0", "at least one unit"),
+        ("order = 1 : i64", "order = 1.0 : f64", "parameter order of juju_sort.top_rows"),
+    ],
+)
+def test_what_no_kernel_can_be_called_with_is_refused(before: str, after: str, says: str) -> None:
+    with pytest.raises(VerifyException, match=says):
+        parse_text(CALL.replace(before, after)).verify()

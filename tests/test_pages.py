@@ -133,6 +133,6 @@ def test_primitives_are_those_of_the_registry(coverage) -> None:
     from juju.rules import RULES
 
     compiled, missing = re.findall(r", (\d+): (.+)\.$", sections(text("coverage"))["Primitives"], re.MULTILINE)
-    assert re.findall(r"`(\w+)`", compiled[1]) == sorted(RULES)
-    assert re.findall(r"`(\w+)`", missing[1]) == coverage.missing()
+    assert re.findall(r"`([\w-]+)`", compiled[1]) == sorted(RULES)
+    assert re.findall(r"`([\w-]+)`", missing[1]) == coverage.missing()
     assert (int(compiled[0]), int(missing[0])) == (len(RULES), len(coverage.missing()))

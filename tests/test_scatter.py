@@ -7,8 +7,11 @@ import itertools
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from jax import lax
 from support import DTYPES, FLOATS, Batch, Case
+
+import juju
 
 WRITES = (lax.scatter, lax.scatter_add, lax.scatter_sub, lax.scatter_mul, lax.scatter_min, lax.scatter_max)
 MODES = ("clip", "fill", "promise_in_bounds")
@@ -152,6 +155,22 @@ def _duplicates(x):
     )
 
 
+def _many_parts(x, i, j, u):
+    """A result of many parts; windows lie in one of them, or across several, with strides or without."""
+    boxes = lax.ScatterDimensionNumbers((1, 2), (), (0, 1))
+    columns = lax.ScatterDimensionNumbers((1,), (1,), (1,))
+    starts = jnp.stack([i, j], -1)
+    return (
+        x.at[i].add(u),
+        x.at[:, j].multiply(u[: x.shape[0], :1]),
+        lax.scatter_add(x, j[:, None], u[:, : x.shape[0]], columns),
+        lax.scatter_add(x, starts, jnp.broadcast_to(u[:, :5, None], (*i.shape, 5, 3)), boxes),
+        lax.scatter_max(x, starts[:9], jnp.broadcast_to(u[:9, :1, None], (9, 700, 3)), boxes),
+        x.reshape(-1).at[j * 997].add(u[:, 0]),
+        x.at[i, 7].set(2.0),
+    )
+
+
 WILD = np.array([3, -1, 1, 7, 8, -9, 100, 2**31 - 1, -(2**31), 3, 1], np.int32)
 WIDE = WILD.astype(np.int64) * 2**33 + 2
 BOX = np.array([[0, 0], [1, 2], [2, 3], [-1, 1], [0, 4], [3, 0], [1, 2], [0, -1]], np.int32)
@@ -189,6 +208,11 @@ BATCH = Batch(
         ),
         _case("nothing", _nothing, (_normal(3, 4), np.zeros((0, 3), np.float32), np.zeros(0, np.int32))),
         _case("scalars", _scalars, (np.float32(2.5), _normal(6), np.int32(3))),
+        _case(
+            "many parts",
+            _many_parts,
+            (_normal(1000, 1024), RNG.integers(-5, 1005, 1500), RNG.integers(-5, 1030, 1500), _normal(1500, 1024)),
+        ),
         _case("out of bounds", _out_of_bounds, (np.arange(6, dtype=np.float32).reshape(2, 3), np.array([1, 5, -1, 1]))),
         _case("duplicates", _duplicates, (np.ones(3, np.float32),)),
     ]
@@ -198,3 +222,15 @@ BATCH = Batch(
 @BATCH.parametrize()
 def test_like_jax(name: str) -> None:
     BATCH.check(name)
+
+
+def test_constants_are_not_written_out() -> None:
+    exe = juju.fuse(lambda i: jnp.bincount(i, length=1000)).lower(np.arange(50, dtype=np.int32)).compile()
+    scatter = exe.plan.launches[-1]
+    assert "filled=True, same=True" in exe.plan.kernels[scatter.kernel].text
+    assert [exe.plan.buffers[b].shape for b in scatter.buffers] == [(), (50,), (), (1000,)]
+
+
+def test_a_function_of_elements_is_refused_with_a_way_out() -> None:
+    with pytest.raises(juju.UnsupportedPrimitive, match=r"write x\.at\[i\]\.set\(f\(x\[i\]\)\) instead"):
+        juju.fuse(lambda x: x.at[1].apply(jnp.sin)).lower(np.ones(3, np.float32)).compile()

@@ -114,7 +114,7 @@ def run(groups: list[str]) -> Iterator[Group]:
 def missing() -> list[str]:
     """Public primitives of `jax.lax` without a rule."""
     known = {row.primitive for row in primitives()} | INLINED
-    public = {name.removesuffix("_p") for name in dir(jax.lax) if name.endswith("_p")}
+    public = {getattr(jax.lax, name).name for name in dir(jax.lax) if name.endswith("_p")}
     return sorted(public - known)
 
 
