@@ -286,8 +286,10 @@ def _tie_rule(ctx: RuleContext, _: Operand, y: Operand) -> Operand:
     return y
 
 
-@rule("empty_p")
-def _empty_rule(ctx: RuleContext, *, shape: Any, dtype: Any, out_sharding: Any = None) -> SSAValue:
-    """Zeros, as XLA gives on CPU."""
+@rule("empty_p", "empty2_p")
+def _empty_rule(
+    ctx: RuleContext, *, dtype: Any, shape: Any = (), out_sharding: Any = None, memory_space: Any = None
+) -> SSAValue:
+    """Zeros, as XLA gives on CPU. `memory_space` is of no concern on a CPU."""
     require_defaults("empty", out_sharding=out_sharding)
     return ctx.pointwise(ctx.out_shape(), [], lambda block, _: constant(block, 0, ctx.out_dtype()), ctx.out_dtype())
