@@ -5,9 +5,7 @@ from juju_math import maximum, minimum
 
 
 @always_inline
-def combined[
-    dt: DType, w: SIMDLength, //, combine: StaticString
-](old: SIMD[dt, w], update: SIMD[dt, w]) -> SIMD[dt, w]:
+def combined[dt: DType, w: SIMDLength, //, combine: StaticString](old: SIMD[dt, w], update: SIMD[dt, w]) -> SIMD[dt, w]:
     """The element after an update; 16-bit floats are rounded after each."""
     comptime if combine == "set":
         return update
@@ -30,5 +28,7 @@ def _combined[
     elif combine == "min":
         return minimum(old, update)
     else:
-        comptime assert combine == "max", "updates are set, added, subtracted, multiplied, or the least or greatest kept"
+        comptime assert (
+            combine == "max"
+        ), "updates are set, added, subtracted, multiplied, or the least or greatest kept"
         return maximum(old, update)

@@ -55,7 +55,10 @@ def scatter[
                 for hit in range(found):
                     comptime if not same:
                         if hit + AHEAD < found:
-                            _ask(updates.unsafe_offset(Int(hits[unsafe_offset = hit + AHEAD]) * runs * extent), runs * extent)
+                            _ask(
+                                updates.unsafe_offset(Int(hits[unsafe_offset=hit + AHEAD]) * runs * extent),
+                                runs * extent,
+                            )
                     var k = Int(hits[unsafe_offset=hit])
                     var start = Int(starts[unsafe_offset=k])
                     var inside = start >= lo and start + reach < hi
@@ -103,7 +106,7 @@ def _elements[
         var start = starts[unsafe_offset=k]
         if _within(start, lo, hi):
             var update = updates[] if same else updates[unsafe_offset=k]
-            y[unsafe_offset = Int(start)] = combined[combine](y[unsafe_offset = Int(start)], update)
+            y[unsafe_offset=Int(start)] = combined[combine](y[unsafe_offset=Int(start)], update)
 
 
 @always_inline
@@ -163,9 +166,7 @@ def _along[
 
 
 @always_inline
-def _copy[
-    dt: DType, //
-](y: Pointer[Scalar[dt], MutAnyOrigin], x: Pointer[Scalar[dt], MutAnyOrigin], lo: Int, hi: Int):
+def _copy[dt: DType, //](y: Pointer[Scalar[dt], MutAnyOrigin], x: Pointer[Scalar[dt], MutAnyOrigin], lo: Int, hi: Int):
     comptime w = 4 * simd_width_of[dt]()
     var i = lo
     while i + w <= hi:

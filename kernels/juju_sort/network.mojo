@@ -1,5 +1,6 @@
 """Sorting networks: many short rows side by side, one in each lane."""
 
+
 @always_inline
 def network[dt: DType, //, w: Int, size: Int](mut lines: Array[SIMD[dt, w], size]):
     """Sorts each lane of `size` vectors, a power of two, by Batcher's odd-even merges."""

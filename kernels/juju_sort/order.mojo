@@ -41,7 +41,7 @@ def order_rows_again[
     for row in range(first, last):
         var result = places.unsafe_offset(row * n)
         for i in range(n):
-            result[unsafe_offset=i] = before[unsafe_offset = row * n + i]
+            result[unsafe_offset=i] = before[unsafe_offset=row * n + i]
         sort_places[order](x.unsafe_offset(row * n), result, pairs, n)
     release(pairs)
 

@@ -16,8 +16,8 @@ def insertion_sort[dt: DType, //, low: Int](a: Pointer[Scalar[dt], MutAnyOrigin]
     for i in range(1, n):
         var x = a[unsafe_offset=i]
         var j = i
-        while j > 0 and a[unsafe_offset = j - 1] >> shift > x >> shift:
-            a[unsafe_offset=j] = a[unsafe_offset = j - 1]
+        while j > 0 and a[unsafe_offset=j - 1] >> shift > x >> shift:
+            a[unsafe_offset=j] = a[unsafe_offset=j - 1]
             j -= 1
         a[unsafe_offset=j] = x
 
@@ -51,12 +51,12 @@ def _by_digits[
         var x = a[unsafe_offset=i]
         comptime for d in range(digits):
             var value = Int((x >> Scalar[dt](low + d * digit)) & mask)
-            counts[unsafe_offset = d * size + value] += 1
+            counts[unsafe_offset=d * size + value] += 1
     var turned = False
     comptime for d in range(digits):
         comptime shift = Scalar[dt](low + d * digit)
         var places = counts.unsafe_offset(d * size)
-        if places[unsafe_offset = Int((a[] >> shift) & mask)] != UInt32(n):
+        if places[unsafe_offset=Int((a[] >> shift) & mask)] != UInt32(n):
             var place = UInt32(0)
             for value in range(size):
                 var count = places[unsafe_offset=value]
@@ -69,7 +69,7 @@ def _by_digits[
                 var value = Int((x >> shift) & mask)
                 var at = places[unsafe_offset=value]
                 places[unsafe_offset=value] = at + 1
-                target[unsafe_offset = Int(at)] = x
+                target[unsafe_offset=Int(at)] = x
             turned = not turned
     release(counts)
     return turned

@@ -8,6 +8,7 @@ from .key import SIGN, Key, Order, is_nan, is_zero, key, number
 from .network import network
 from .radix import radix_sort
 
+
 def sort_rows[
     dt: DType, //
 ](x: Pointer[Scalar[dt], MutAnyOrigin], y: Pointer[Scalar[dt], MutAnyOrigin], first: Int, last: Int, n: Int):
@@ -111,7 +112,7 @@ def _restore[
         else:
             end = middle
     var nan = n
-    while nan > 0 and sorted[unsafe_offset = nan - 1] == ~Scalar[Key[dt]](0):
+    while nan > 0 and sorted[unsafe_offset=nan - 1] == ~Scalar[Key[dt]](0):
         nan -= 1
     for i in range(n):
         var v = x[unsafe_offset=i]

@@ -39,7 +39,7 @@ def top_rows[
             for i in range(k):
                 best[unsafe_offset=i] = chosen[unsafe_offset=i]
         for i in range(k):
-            values[unsafe_offset = row * k + i] = source[unsafe_offset = Int(best[unsafe_offset=i])]
+            values[unsafe_offset=row * k + i] = source[unsafe_offset=Int(best[unsafe_offset=i])]
     release(pairs)
     release(chosen)
     release(keys)
@@ -76,7 +76,7 @@ def _keep[
                 _insert(keys, places, end, candidate, at)
                 count = end + 1
                 if count == k:  # from now on equal ones come too late
-                    var least = keys[unsafe_offset = k - 1]
+                    var least = keys[unsafe_offset=k - 1]
                     if least == 0:
                         return
                     bound = min(bound, least - 1)
@@ -105,9 +105,9 @@ def _bound[
         comptime if lane == 0:
             _insert(keys, places, 0, half[0], 0)
         else:
-            if lane < k or half[lane] < keys[unsafe_offset = k - 1]:
+            if lane < k or half[lane] < keys[unsafe_offset=k - 1]:
                 _insert(keys, places, min(lane, k - 1), half[lane], 0)
-    return keys[unsafe_offset = k - 1]
+    return keys[unsafe_offset=k - 1]
 
 
 @always_inline
@@ -116,9 +116,9 @@ def _insert[
 ](keys: Pointer[Scalar[dt], MutAnyOrigin], places: Pointer[Int32, MutAnyOrigin], end: Int, key: Scalar[dt], place: Int):
     """Puts a key among `end` sorted ones, behind those that are equal."""
     var j = end
-    while j > 0 and keys[unsafe_offset = j - 1] > key:
-        keys[unsafe_offset=j] = keys[unsafe_offset = j - 1]
-        places[unsafe_offset=j] = places[unsafe_offset = j - 1]
+    while j > 0 and keys[unsafe_offset=j - 1] > key:
+        keys[unsafe_offset=j] = keys[unsafe_offset=j - 1]
+        places[unsafe_offset=j] = places[unsafe_offset=j - 1]
         j -= 1
     keys[unsafe_offset=j] = key
     places[unsafe_offset=j] = Int32(place)
@@ -135,7 +135,7 @@ def _candidates[
     for value in range(1 << digit):
         counts[unsafe_offset=value] = 0
     for i in range(n):
-        counts[unsafe_offset = Int(key[order](x[unsafe_offset=i]) >> shift)] += 1
+        counts[unsafe_offset=Int(key[order](x[unsafe_offset=i]) >> shift)] += 1
     var total = Int(counts[])
     var end = 0
     while total < k:
