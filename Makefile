@@ -56,7 +56,7 @@ accuracy: $(VENV)/.juju-dev ## Measure every operation against exact results and
 
 .PHONY: coverage
 coverage: $(VENV)/.juju-dev ## Run JAX's own harnesses and write docs/coverage.md
-	@$(PY) tools/coverage_page.py
+	@$(PY) tools/coverage_page.py $(ARGS)
 
 .PHONY: lint
 lint: $(VENV)/.juju-dev ## ruff check, ruff format --check, pyright
