@@ -129,6 +129,7 @@ def operations(family: str) -> Iterator[tuple[str, str]]:
     if family != "others":
         yield f"square_{family}", element(f"square_{family}", family, 1, "square(x0)")
         yield f"sincos_{family}", element(f"sincos_{family}", family, 1, "sincos(x0)[0] + sincos(x0)[1]")
+        yield f"errors_{family}", element(f"errors_{family}", family, 1, "error_functions(x0)[1]")
 
 
 @pytest.mark.parametrize(
@@ -202,13 +203,13 @@ def _kernel(f, *args) -> Kernel:
 
 def gallery() -> Iterator[Kernel]:
     for exhibit in GALLERY.values():
-        yield _kernel(exhibit.f, *exhibit.args)
+        yield from juju.fuse(exhibit.f).lower(*exhibit.args).kernels
 
 
 @pytest.mark.parametrize(
     ("target", "source"),
     [
-        ("sm_90", gallery),
+        pytest.param("sm_90", gallery, marks=pytest.mark.slow),
         pytest.param("gfx942", gallery, marks=pytest.mark.slow),
         pytest.param("sm_90", programs, marks=pytest.mark.slow),
         pytest.param("gfx942", programs, marks=pytest.mark.slow),
