@@ -67,11 +67,11 @@ GAPS = {
 
 KERNELS = {
     "nn.identity": (0, 1),
-    "special.beta": (2, 4),
-    "special.gamma": (2, 2),
+    "special.beta": (2, 1),
+    "special.gamma": (2, 1),
     "special.gammasgn": (2, 1),
-    "special.poch": (2, 3),
-    "special.zeta": (1, 12),
+    "special.poch": (2, 1),
+    "special.zeta": (1, 11),
     "stats.poisson.entropy": (3, 3),
     "stats.truncnorm.cdf": (3, 3),
     "stats.truncnorm.logcdf": (3, 3),
