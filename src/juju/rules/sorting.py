@@ -46,8 +46,11 @@ def _sort_rule(ctx: RuleContext, *operands: Operand, dimension: int, is_stable: 
 
 
 @rule("top_k_p")
-def _top_k_rule(ctx: RuleContext, x: Operand, *, k: int, axis: int = -1) -> list[SSAValue]:
-    """The `k` largest by all bits (NaN first, -NaN last, 0 before -0), and where they are; of equal ones the first."""
+def _top_k_rule(ctx: RuleContext, x: Operand, *, k: int, axis: int = -1, is_stable: bool = True) -> list[SSAValue]:
+    """The `k` largest by all bits (NaN first, -NaN last, 0 before -0), and where they are; of equal ones the first.
+
+    It is always stable; `is_stable` came with JAX 0.12.
+    """
     return _first(ctx, x, k, axis % len(ctx.in_shape(0)), TOTAL_REVERSED)
 
 
