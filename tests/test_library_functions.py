@@ -19,6 +19,11 @@ from support import Batch, Case
 
 import juju
 
+pytestmark = pytest.mark.skipif(
+    jax.__version_info__ >= (0, 11),
+    reason="the tables of what is elementwise, and in how many kernels, are of JAX 0.10; 0.12 writes many of them anew",
+)
+
 FUNCTIONS = dict(elementwise())
 SUPPORTED = {name: f for name, f in FUNCTIONS.items() if name.split()[0] not in GAPS}
 DIFFERENT = {

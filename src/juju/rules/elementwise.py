@@ -216,8 +216,10 @@ def _bits_together(ctx: RuleContext, x: Operand, before: str, after: str) -> SSA
 
 
 @rule("polynomial_p", kinds="f")
-def _polynomial_rule(ctx: RuleContext, x: Operand, *coefficients: Operand, **params: Any) -> SSAValue:
-    """`c0 + c1 x + c2 x^2 + ...` by Horner's scheme; new in JAX 0.12."""
+def _polynomial_rule(
+    ctx: RuleContext, x: Operand, *coefficients: Operand, unroll: Any = None, **params: Any
+) -> SSAValue:
+    """`c0 + c1 x + c2 x^2 + ...` by Horner's scheme; new in JAX 0.12. There is no loop that `unroll` could concern."""
     require_defaults("polynomial", **params)
     dtype = ctx.out_dtype()
     element = ELEMENT_TYPES[dtype]
