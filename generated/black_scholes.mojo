@@ -10,12 +10,12 @@ def black_scholes(args: Args, lo: Int, hi: Int) abi("C") -> Int:
     var n = size(args, 6)
     var in_spot = array[DType.float32](args, 0)
     var in_strike = array[DType.float32](args, 1)
-    var in_rate = array[DType.float32](args, 2)
-    var in_vol = array[DType.float32](args, 3)
+    var in_vol = array[DType.float32](args, 2)
+    var in_rate = array[DType.float32](args, 3)
     var in_t = array[DType.float32](args, 4)
     var out_sub = array[DType.float32](args, 5)
-    var rate = load[1](in_rate, 0, 1)
     var vol = load[1](in_vol, 0, 1)
+    var rate = load[1](in_rate, 0, 1)
     # examples/gallery.py:46
     var v_3 = vol * vol
     var v_4 = v_3 * Float32(0.5)

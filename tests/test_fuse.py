@@ -486,3 +486,22 @@ class TestDonationThatCannotBeUsed:
             texts = [str(w.message).split("\n")[0] for w in caught if "donated" in str(w.message)]
             seen.append((texts, given.is_deleted()))
         assert seen[0] == seen[1]
+
+
+def _long_chain(x: jax.Array) -> jax.Array:
+    for _ in range(400):
+        x = jnp.sin(x) * 0.5 + 0.1
+    return x
+
+
+@pytest.mark.parametrize(
+    ("name", "f", "kernels"),
+    [
+        ("read at other points", lambda x: jnp.flip(_long_chain(x)) * 2, 2),
+        ("once for each row", lambda x: x * _long_chain(x[:, :1]), 2),
+        ("one number", lambda x: x * _long_chain(x[0, 0]), 1),
+    ],
+)
+def test_long_chains_do_not_exhaust_the_stack(name: str, f: Callable[..., Any], kernels: int) -> None:
+    """A chain of more than a few dozen values is not computed again as a whole, and passes do not recurse along it."""
+    assert len(juju.fuse(f).lower(jax.ShapeDtypeStruct((6, 40), jnp.float32)).plan.launches) == kernels

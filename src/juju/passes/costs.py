@@ -24,6 +24,10 @@ MEMORY = 10
 """Work that costs as much as writing a value and reading it again."""
 
 
+DEPTH = 64
+"""Values computed one from the other that are computed again together; a longer chain waits in memory in between."""
+
+
 class Costs:
     """Knows the nests of a function that may be computed again: those that neither reduce nor cumulate."""
 
@@ -34,20 +38,28 @@ class Costs:
         self._work: dict[SSAValue, float] = {}
         self._near_work: dict[SSAValue, float] = {}
         self._worth: dict[SSAValue, bool] = {}
+        self._depth: dict[SSAValue, int] = {}
         for nest in nests:
             loops = any(isinstance(op, (ReduceOp, CumulateOp)) for op in nest.body.block.ops)
             if nest.space and 0 not in nest.space and not loops:
+                depths = [self._depth.get(root_of(v), 0) for v in nest.ins]
+                self._depth.update((r, 1 + max((d for d in depths if d < DEPTH), default=0)) for r in nest.outs)
                 self.nests.update((r, nest) for r in nest.outs)
+                for result in nest.outs:  # in the order of the program, so that nothing recurses far
+                    self.near_work(result)
                 if not nest.ins and all(self.work(r) <= CHEAP for r in nest.outs):
                     self.free.update((r, nest) for r in nest.outs)
 
     def pulls(self, root: SSAValue, along: bool) -> bool:
         """Whether a value read at another point is computed there; `along`: once for each row only."""
-        return root in self.nests and (along or self.is_worth(root))
+        return self._is_near(root) and (along or self.is_worth(root))
 
     def is_cheap(self, root: SSAValue) -> bool:
         """Whether a value of this very point is computed again rather than read from another group."""
-        return root in self.nests and self.near_work(root) <= MEMORY
+        return self._is_near(root) and self.near_work(root) <= MEMORY
+
+    def _is_near(self, root: SSAValue) -> bool:
+        return self._depth.get(root, DEPTH) < DEPTH
 
     def is_worth(self, root: SSAValue) -> bool:
         """Whether computing a value wherever it is read costs less than keeping it."""

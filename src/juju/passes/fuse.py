@@ -241,6 +241,7 @@ class _Fusion:
         assert places is not None
         found: _Needs = {}
         seen: set[tuple] = set()
+        scalars: set[NestOp] = set()
         own = position(places, nest.space, walk.space)
         met = not row
 
@@ -248,7 +249,10 @@ class _Fusion:
             nonlocal met
             root = root_of(value)
             if root in self.scalar_nests:
-                follow(self.scalar_nests[root], [], True)
+                fresh = [n for n in self._scalars_behind(root) if n not in scalars]
+                scalars.update(fresh)
+                for reader in fresh:
+                    follow(reader, [], True)
                 return
             shape = shape_of(value.type)
             affine_at = [e for e in at if e is not None]
@@ -293,6 +297,17 @@ class _Fusion:
             found.setdefault(group, {})
         return found
 
+    def _scalars_behind(self, root: SSAValue) -> list[NestOp]:
+        """The rank-0 nests that a rank-0 value is computed by, each once."""
+        found: dict[NestOp, None] = {}
+        stack = [root]
+        while stack:
+            nest = self.scalar_nests[stack.pop()]
+            if nest not in found:
+                found[nest] = None
+                stack += [r for r in map(root_of, nest.ins) if r in self.scalar_nests]
+        return list(found)
+
     def _why(self, root: SSAValue, maker: _Item, known: bool, here: bool) -> str:
         """Why a value waits in memory."""
         if isinstance(maker, _Call):
@@ -328,9 +343,8 @@ class _Fusion:
 
     def _makers(self, root: SSAValue) -> set[_Item]:
         """The items whose results a rank-0 value is computed from."""
-        if root in self.scalar_nests:
-            return {item for v in self.scalar_nests[root].ins for item in self._makers(root_of(v))}
-        return {self.maker[root]} if root in self.maker else set()
+        sources = [root_of(v) for nest in self._scalars_behind(root) for v in nest.ins]
+        return {self.maker[r] for r in sources if r in self.maker and r not in self.scalar_nests}
 
     # The fused nests --------------------------------------------------------------------------------------------------
 
@@ -363,18 +377,17 @@ class _Fusion:
 
     def _ordered(self) -> list[_Group | _Call]:
         """Items after everything they need, else in program order."""
-        order: dict[_Item, None] = {}
-        needed_by = {item: [other for other in self.items if other in item.needs] for item in self.items}
-
-        def place(item: _Item) -> None:
-            if item not in order:
-                for other in needed_by[item]:  # type: ignore[index]
-                    place(other)
-                order[item] = None
-
+        order: dict[_Group | _Call, None] = {}
+        needs = {item: [other for other in self.items if other in item.needs] for item in self.items}
         for item in self.items:
-            place(item)
-        return list(order)  # type: ignore[arg-type]
+            stack = [item]
+            while stack:
+                before = [other for other in needs[stack[-1]] if other not in order]
+                if before:
+                    stack += before[::-1]
+                else:
+                    order[stack.pop()] = None
+        return list(order)
 
     def _fill(self, group: _Group, results: list[SSAValue]) -> BodyBuilder:
         walk = group.walk

@@ -63,10 +63,16 @@ class BodyBuilder(Body):
         self.env.update(zip(nest.outs, self._copy(nest, tuple(places), None, own, along=None), strict=True))
 
     def rank_0(self, root: SSAValue) -> SSAValue:
-        """The result of a rank-0 nest, computed here."""
-        if root not in self.env:
-            nest = self.scalar_nests[root]
-            self.env.update(zip(nest.outs, self._copy(nest, (), None, None, along=True), strict=True))
+        """The result of a rank-0 nest, computed here, after those it is computed from."""
+        stack = [root]
+        while stack:
+            nest = self.scalar_nests[stack[-1]]
+            before = [r for r in map(root_of, nest.ins) if r in self.scalar_nests and r not in self.env]
+            if before:
+                stack += before[::-1]
+                continue
+            if stack.pop() not in self.env:
+                self.env.update(zip(nest.outs, self._copy(nest, (), None, None, along=True), strict=True))
         return self.env[root]
 
     # Copies of bodies -------------------------------------------------------------------------------------------------
