@@ -9,6 +9,7 @@ import gc
 import warnings
 import weakref
 from collections import namedtuple
+from collections.abc import Callable
 from typing import Any
 
 import jax
