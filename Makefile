@@ -47,7 +47,7 @@ golden: $(VENV)/.juju-dev ## Rewrite generated/, the kernels the tests compare w
 
 .PHONY: bench
 bench: $(VENV)/.juju ## Measure bandwidth, call overhead, programs and first calls (on an idle machine)
-	@for script in copy_bandwidth dispatch functions programs arrays first_call; do \
+	@for script in copy_bandwidth dispatch functions programs arrays ordering first_call; do \
 		echo "== benchmarks/$$script.py"; $(PY) benchmarks/$$script.py $(ARGS); done
 
 .PHONY: accuracy

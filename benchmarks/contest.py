@@ -6,6 +6,7 @@ a copy of as many bytes takes on all cores, and its operations over the measured
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import sys
 import time
@@ -126,6 +127,29 @@ def race(entries: list[Entry], rounds: int) -> list[Result]:
     if missed:
         print(f"\nbelow their bars: {', '.join(missed)}")
     return results
+
+
+def arguments(description: str, rounds: int) -> argparse.ArgumentParser:
+    """The options that every contest has."""
+    parser = argparse.ArgumentParser(description=description.split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--only", nargs="+", default=[], help="names, or parts of them")
+    parser.add_argument("--check", action="store_true", help="exit with 1 if a bar is missed")
+    parser.add_argument("--plot", type=Path, help="write a chart to this file (needs matplotlib)")
+    return parser
+
+
+def chosen(entries: list[Entry], only: list[str]) -> list[Entry]:
+    """The entries whose names hold one of the given parts; all, if none is given."""
+    return [e for e in entries if not only or any(part.lower() in e.name.lower() for part in only)]
+
+
+def contest(entries: list[Entry], options: argparse.Namespace, title: str) -> int:
+    """Races what was chosen, plots it if that was asked for, and returns the exit status."""
+    results = race(chosen(entries, options.only), options.rounds)
+    if options.plot:
+        plot(results, options.plot, title)
+    return int(options.check and any(not r.met for r in results))
 
 
 def plot(results: list[Result], file: Path, title: str) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from contest import Entry, plot, race
+from contest import Entry, chosen, plot, race
 from copy_bandwidth import size
 from jax import lax
 from jax.scipy import special
@@ -104,12 +104,7 @@ def main() -> int:
     for label in options.dtypes:
         print(f"\n{label}, {options.points:,} points")
         with jax.enable_x64(label == "f64"):
-            chosen = [
-                e
-                for e in entries(label, options.points)
-                if not options.only or any(part.lower() in e.name.lower() for part in options.only)
-            ]
-            results = race(chosen, options.rounds)
+            results = race(chosen(entries(label, options.points), options.only), options.rounds)
         missed |= any(not r.met for r in results)
         if options.plot:
             options.plot.mkdir(parents=True, exist_ok=True)

@@ -8,14 +8,12 @@ its bar.
 
 from __future__ import annotations
 
-import argparse
 import sys
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from contest import Entry, plot, race
+from contest import Entry, arguments, contest
 from jax import lax
 
 LONG = 1 << 20
@@ -68,21 +66,9 @@ def programs() -> list[Entry]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=11)
-    parser.add_argument("--only", nargs="+", default=[], help="names, or parts of them")
-    parser.add_argument("--check", action="store_true", help="exit with 1 if a bar is missed")
-    parser.add_argument("--plot", type=Path, help="write a chart to this file (needs matplotlib)")
-    options = parser.parse_args()
-    chosen = [
-        entry
-        for entry in programs()
-        if not options.only or any(part.lower() in entry.name.lower() for part in options.only)
-    ]
-    results = race(chosen, options.rounds)
-    if options.plot:
-        plot(results, options.plot, "programs that sort, select and write by index")
-    return int(options.check and any(not r.met for r in results))
+    return contest(
+        programs(), arguments(__doc__ or "", 11).parse_args(), "programs that sort, select and write by index"
+    )
 
 
 if __name__ == "__main__":

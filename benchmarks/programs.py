@@ -8,15 +8,13 @@ longer. With `--check` the exit status is 1 if a program misses its bar.
 
 from __future__ import annotations
 
-import argparse
 import sys
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from contest import Entry, plot, race
+from contest import Entry, arguments, contest
 from copy_bandwidth import size
 from jax.scipy.stats import norm
 
@@ -107,23 +105,10 @@ def programs(n: int) -> list[Entry]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser = arguments(__doc__ or "", 31)
     parser.add_argument("--points", type=size, default=1 << 20, metavar="N")
-    parser.add_argument("--rounds", type=int, default=31)
-    parser.add_argument("--only", nargs="+", default=[], help="names, or parts of them")
-    parser.add_argument("--check", action="store_true", help="exit with 1 if a bar is missed")
-    parser.add_argument("--plot", type=Path, help="write a chart to this file (needs matplotlib)")
     options = parser.parse_args()
-
-    chosen = [
-        entry
-        for entry in programs(options.points)
-        if not options.only or any(part.lower() in entry.name.lower() for part in options.only)
-    ]
-    results = race(chosen, options.rounds)
-    if options.plot:
-        plot(results, options.plot, f"programs of {options.points:,} points")
-    return int(options.check and any(not r.met for r in results))
+    return contest(programs(options.points), options, f"programs of {options.points:,} points")
 
 
 if __name__ == "__main__":
