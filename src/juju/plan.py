@@ -8,7 +8,7 @@ custom calls can be written to the store and read back by another process.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -105,7 +105,6 @@ class Plan:
     buffers: tuple[Buffer, ...]
     steps: tuple[Launch | CustomCall, ...]
     results: tuple[int, ...]
-    notes: tuple[str, ...] = field(default=())
     result_shapes: tuple[tuple[int, ...], ...] = ()
 
     @property
@@ -145,6 +144,5 @@ class Plan:
                 for s in raw["steps"]
             ),
             results=tuple(raw["results"]),
-            notes=tuple(raw["notes"]),
             result_shapes=tuple(tuple(shape) for shape in raw["result_shapes"]),
         )

@@ -37,9 +37,6 @@ class Place:
     divided: list[tuple[AffineExpr, int, str]] = field(default_factory=list)
     """Expressions that divide, with the stride of their axis and its text if that is known."""
 
-    def loops(self) -> frozenset[int]:
-        return frozenset(self.strides)
-
 
 class Access:
     """Offsets in the arrays of one nest. Strides that the loops' extents do not tell come in as argument words."""

@@ -510,9 +510,9 @@ class BodyWriter:
         )
         work = sum(_work(op) for op in ops)
         moved = [v for v, m in zip((*self.nest.ins, *self.nest.outs), self.nest.maps, strict=True) if m.data.results]
-        text.bytes = sum(item_size(element_of(v.type)) for v in moved)
+        moves = sum(item_size(element_of(v.type)) for v in moved)
         text.flops = work
-        text.cost = max(work * widest * 0.006, text.bytes * 0.03) if space else 1.0
+        text.cost = max(work * widest * 0.006, moves * 0.03) if space else 1.0
         if self.reduced:
             steps = math.prod(space[d] for d in self.reduced)
             text.cost = (text.cost * steps + ROW_COST) / GRAIN if text.by_rows else text.cost * steps

@@ -48,9 +48,9 @@ SYMBOL = "__juju_symbol__"
 
 def render_kernel(kernel: KernelOp, *, title: Sequence[str] = ()) -> Rendered:
     """The text of a kernel, readable and canonical. Canonical text holds no name and no line of the user's."""
-    readable, lines = _render(kernel, readable=True, title=title)
-    canonical, _ = _render(kernel, readable=False, title=())
     nests = [_write(nest, readable=False) for nest in kernel.nests()]
+    readable, lines = _render([_write(nest, readable=True) for nest in kernel.nests()], nests, title)
+    canonical, _ = _render(nests, nests, None)
     imports = ("juju_kernel", "juju_math") if any(_math(n) for n in nests) else ("juju_kernel",)
     return Rendered(
         readable,
@@ -89,11 +89,11 @@ def _math(nest: NestText) -> bool:
     return any(f not in spelling.STD_FUNCTIONS for f in nest.functions)
 
 
-def _render(kernel: KernelOp, *, readable: bool, title: Sequence[str]) -> tuple[str, tuple[SourceLine, ...]]:
-    written = [_write(nest, readable=readable) for nest in kernel.nests()]
-    plain = [
-        nest if not readable else _write(op, readable=False) for op, nest in zip(kernel.nests(), written, strict=True)
-    ]
+def _render(
+    written: Sequence[NestText], plain: Sequence[NestText], title: Sequence[str] | None
+) -> tuple[str, tuple[SourceLine, ...]]:
+    """The file of some nests; `plain` is how they read without names. Without a title the text is canonical."""
+    readable = title is not None
     distinct: dict[str, int] = {}
     chosen: list[NestText] = []
     calls = []
@@ -131,7 +131,7 @@ def _render(kernel: KernelOp, *, readable: bool, title: Sequence[str]) -> tuple[
     functions["juju_kernel"] = helpers
     template = environment().get_template("kernel.mojo.j2")
     text = template.render(
-        header=[spelling.string(t) for t in title],
+        header=[spelling.string(t) for t in title or ()],
         imports=[_import(m, sorted(f)) for m, f in sorted(functions.items())],
         symbol=SYMBOL,
         nests=[_shown(nest, readable, sources) for nest in chosen],

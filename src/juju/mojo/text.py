@@ -24,7 +24,6 @@ class Line:
 class PhaseText:
     """One pass over the reduction loops, and what is known before it."""
 
-    title: str = ""
     before: list[Line] = field(default_factory=list)
     loops: list[str] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
@@ -90,8 +89,6 @@ class NestText:
     """The results' pointers, if memory bounds the nest: large ones are then stored around the cache."""
     cost: float = 0.0
     flops: float = 0.0
-    bytes: float = 0
-    title: str = ""
 
     def canonical(self) -> str:
         parts = [
