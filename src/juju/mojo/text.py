@@ -103,13 +103,11 @@ class NestText:
         for phase in self.phases:
             parts += [phase.before, phase.lines, phase.aliases, phase.body]
             parts.append([Line(t) for t in (*phase.loops, *phase.changed, *phase.closing, phase.inner, phase.name)])
-        parts += [self.turns, [Line(t) for t in (*self.others, self.unit)], [Line(name) for name, _ in self.words]]
-        return (
-            "\n".join(line.text for part in parts for line in (*part, Line("--")))
-            + self.width
-            + self.points
-            + self.tiled
-        )
+            parts.append([Line(f"{phase.extent} {phase.back} {phase.runs}")])
+        parts += [self.turns, self.release, [Line(t) for t in (*self.others, self.unit)]]
+        parts.append([Line(name) for name, _ in self.words])
+        shape = (self.width, self.points, self.inner, self.tiled, self.tiled_extent, self.by_rows, self.has_rows)
+        return "\n".join(line.text for part in parts for line in (*part, Line("--"))) + repr((shape, self.streams))
 
 
 def short_path(file: str) -> str:
