@@ -432,6 +432,13 @@ def int_params(values: Sequence[int]) -> DenseArrayBase:
     return DenseArrayBase.from_list(i64, list(values))
 
 
+def scalar_op(name: str, operands: Sequence[SSAValue], result: Attribute, params: Sequence[int] = ()) -> ScalarOp:
+    """A scalar operation of the table with one result."""
+    cls = SCALARS[name]
+    groups = [operands[0], operands[1:]] if cls.ROW.form == "select" else list(operands)
+    return new_op(cls, groups, [result], {"params": int_params(params)} if cls.ROW.params else {})
+
+
 JUJU = Dialect(
     "juju", [*SCALARS.values(), *BODY_OPS, ConstOp, YieldOp, NestOp, KernelOp, ReshapeOp, CustomOp, LibraryOp], []
 )

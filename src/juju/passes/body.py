@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr, LocationAttr, TensorType, i1
+from xdsl.dialects.builtin import LocationAttr, TensorType, i1
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from juju.dialect import affine
-from juju.dialect._xdsl import UNKNOWN, new_op, uniform_map
+from juju.dialect._xdsl import UNKNOWN, uniform_map
 from juju.dialect.body import IndexOp, extent, index
-from juju.dialect.ops import SCALARS, ConstOp, NestOp, const_op
+from juju.dialect.ops import NestOp, const_op, scalar_op
 from juju.dialect.types import INDEX, element_of, kind_of
 
 
@@ -83,11 +83,11 @@ class Body:
 
     def scalar(self, name: str, operands: Sequence[SSAValue], result: Attribute | None = None) -> SSAValue:
         """The result of an operation of the table, by default of its operands' type."""
-        self.block.add_op(op := new_op(SCALARS[name], operands, [result or operands[0].type]))
+        self.block.add_op(op := scalar_op(name, operands, result or operands[0].type))
         return op.results[0]
 
     def select(self, which: SSAValue, no: SSAValue, yes: SSAValue) -> SSAValue:
-        self.block.add_op(op := new_op(SCALARS["select"], [which, [no, yes]], [no.type]))
+        self.block.add_op(op := scalar_op("select", [which, no, yes], no.type))
         return op.results[0]
 
     def constant(self, value: int, element: Attribute) -> SSAValue:
@@ -102,8 +102,7 @@ class Body:
         """An index that follows from shapes; 0 and 1 are part of the text."""
         if value not in (0, 1, -1):
             return extent(self.block, value)
-        self.block.add_op(op := new_op(ConstOp, [], [INDEX], {"value": IntegerAttr(value, INDEX)}))
-        return op.result
+        return self.constant(value, INDEX)
 
     def expression(self, expr: AffineExpr) -> SSAValue:
         """An affine expression of the loops, as operations."""

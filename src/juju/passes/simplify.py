@@ -18,7 +18,17 @@ from xdsl.rewriter import Rewriter
 from juju.dialect._xdsl import insert_before, new_op, replace_op
 from juju.dialect.body import ReadOp
 from juju.dialect.fold import Number, fold, number_of, numpy_dtype
-from juju.dialect.ops import SCALARS, ConstOp, NestOp, ScalarOp, YieldOp, const_op, int_params, make_nest, param_values
+from juju.dialect.ops import (
+    SCALARS,
+    ConstOp,
+    NestOp,
+    ScalarOp,
+    YieldOp,
+    const_op,
+    make_nest,
+    param_values,
+    scalar_op,
+)
 from juju.dialect.types import is_half
 from juju.passes._identities import RULES, constant, operation
 
@@ -81,9 +91,7 @@ class _Body:
         """The value of an operation, which is a new one only if it must."""
         value = self._simpler(name, operands, ty, params)
         if value is None and (value := self.known.get(key := _key(name, operands, ty, params))) is None:
-            properties = {"params": int_params(params)} if params else {}
-            groups = [operands[0], operands[1:]] if name == "select" else list(operands)
-            value = self.known[key] = self._insert(new_op(SCALARS[name], groups, [ty], properties)).results[0]
+            value = self.known[key] = self._insert(scalar_op(name, operands, ty, params)).results[0]
         return value
 
     def const(self, number: Number, ty: Attribute) -> SSAValue:

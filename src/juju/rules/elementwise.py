@@ -6,14 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from juju._program import Scalar
 from juju.dialect import body, table
-from juju.dialect._xdsl import new_op
-from juju.dialect.ops import SCALARS, ConstOp, int_params
+from juju.dialect.ops import const_op, scalar_op
 from juju.dialect.table import TABLE, Row
 from juju.dialect.types import ELEMENT_TYPES, KIND_NAMES, item_size, kind_of
 from juju.rules._registry import (
@@ -33,18 +31,13 @@ _IGNORED = {"accuracy", "out_sharding", "sharding"}
 
 def scalar(block: Block, name: str, operands: list[SSAValue], element: Any, params: tuple[int, ...] = ()) -> SSAValue:
     """Adds one scalar operation of the table to a body."""
-    cls = SCALARS[name]
-    properties = {"params": int_params(params)} if cls.ROW.params else {}
-    groups: list[Any] = [operands[0], operands[1:]] if cls.ROW.form == "select" else list(operands)
-    op = new_op(cls, groups, [element], properties)
-    block.add_op(op)
-    return op.result
+    block.add_op(op := scalar_op(name, operands, element, params))
+    return op.results[0]
 
 
 def const(block: Block, value: int, element: Any) -> SSAValue:
     """A small integer in an integer type."""
-    op = new_op(ConstOp, [], [element], {"value": IntegerAttr(value, element)})
-    block.add_op(op)
+    block.add_op(op := const_op(np.int64(value), element))
     return op.result
 
 
