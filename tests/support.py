@@ -129,6 +129,20 @@ class Batch:
         self.cases[name].check(self[name])
 
 
+def stepwise(
+    steps: Sequence[tuple[Callable[..., Any], tuple[int, ...]]], wanted: Sequence[int]
+) -> Callable[..., list[Any]]:
+    """A function of steps, each with the numbers of the values it reads: arguments first, then results of steps."""
+
+    def program(*xs: Any) -> list[Any]:
+        values = list(xs)
+        for f, reads in steps:
+            values.append(f(*(values[k] for k in reads)))
+        return [values[k] for k in wanted]
+
+    return program
+
+
 def edge_values(dtype: str) -> np.ndarray:
     """Values at which implementations of scalar functions differ."""
     if dtype == "bool":

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from support import Batch, Case
+from support import Batch, Case, stepwise
 
 PROGRAMS = int(os.environ.get("JUJU_RANDOM_PROGRAMS", "64"))
 SPACES = [(4, 5), (3, 1, 6), (2, 3, 4), (70,), (1, 1), (0, 3), (2, 1, 3, 2)]
@@ -81,13 +81,7 @@ def make_case(seed: int) -> Case:
         steps.append((_unary(rng), (recent[0],)) if rng.random() < 0.4 else (_binary(rng), tuple(recent)))
     wanted = sorted({len(args) + len(steps) - 1, *(rng.randrange(len(args) + len(steps)) for _ in range(3))})
 
-    def program(*xs: Any) -> Any:
-        values = list(xs)
-        for f, reads in steps:
-            values.append(f(*(values[k] for k in reads)))
-        return [values[k] for k in wanted]
-
-    return Case(f"seed {seed}", program, tuple(args), ulp=1, scale=1e-5, kernels=None)
+    return Case(f"seed {seed}", stepwise(steps, wanted), tuple(args), ulp=1, scale=1e-5, kernels=None)
 
 
 BATCH = Batch([make_case(seed) for seed in range(PROGRAMS)])

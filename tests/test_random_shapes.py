@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from support import Batch, Case, assert_same
+from support import Batch, Case, assert_same, stepwise
 
 PROGRAMS = int(os.environ.get("JUJU_RANDOM_PROGRAMS", "64"))
 SHAPES = [(4, 5), (3, 1, 6), (2, 3, 4), (37,), (1, 1), (0, 3), (2, 1, 3, 2), (5, 17), (8, 3), (2, 70), (1, 9)]
@@ -185,13 +185,7 @@ def make_case(seed: int) -> Case:
             avals.append(made)
     wanted = sorted({len(avals) - 1, *(rng.randrange(len(args), len(avals)) for _ in range(3))})
 
-    def program(*xs: Any) -> Any:
-        values = list(xs)
-        for f, reads in steps:
-            values.append(f(*(values[k] for k in reads)))
-        return [values[k] for k in wanted]
-
-    return Case(f"seed {seed}", program, tuple(args), ulp=1, scale=1e-5, kernels=None)
+    return Case(f"seed {seed}", stepwise(steps, wanted), tuple(args), ulp=1, scale=1e-5, kernels=None)
 
 
 BATCH = Batch([make_case(seed) for seed in range(PROGRAMS)])
